@@ -5,14 +5,13 @@ command is pure, and tested on recorded texts of several versions.
 
 - ``opening.py`` chooses the door: ``command_line.py`` or ``pyslurm_client.py`` (with ``pyslurm_process.py`` and
   ``pyslurm_child.py``), both a ``gateway.py``.
-- ``queries.py`` and ``commands.py``: what is asked and ordered; ``parsing/``, ``asking.py``, ``states.py``:
-  what the answers mean; ``answers.py``: what is an answer at all; ``errors.py``: when there is none.
-- ``tags.py``, ``tag_values.py``, ``comments.py``: what users write into a job's comment, and what is answered
-  there.
-- ``submissions.py``: tagged arrays; ``preconditions.py``: what they must be; ``registration.py``: ordinary
+- ``queries.py`` and ``commands.py``: questions and orders; ``parsing/``, ``asking.py``, ``states.py``: meaning of
+  the answers; ``answers.py``: checks that a text is an answer; ``errors.py``: errors where there is none.
+- ``tags.py``, ``tag_values.py``, ``comments.py``: users' texts in a job's comment, and the answers there.
+- ``submissions.py``: tagged arrays; ``preconditions.py``: their preconditions; ``registration.py``: ordinary
   jobs that become such.
-- ``launcher.py``: how fragments are made, with ``steering.py`` (the users' own tasks) and ``submitting.py``
-  (copies of a pattern).
+- ``launcher.py``: interface of the launchers, which are ``steering.py`` (the users' own tasks) and
+  ``submitting.py`` (copies of a pattern).
 - ``settings.py``, ``site/``: Slurm's configuration as a model: which jobs may preempt, delay or block others.
 - ``node_groups.py``, ``finding.py``: smaller facts.
 """

@@ -1,7 +1,7 @@
-"""Whether a text is the whole of an answer of Slurm's. Pure.
+"""Checks that a text is the whole of an answer of Slurm's. Pure.
 
-An exit status of 0 does not say so: what is empty, cut short or an error text may come with it, and must not be
-taken for a Slurm without jobs, reservations or nodes. Unknown is not gone.
+An exit status of 0 does not show that: an empty text, one that is cut short or an error may come with it, and must
+not be taken for a Slurm without jobs, reservations or nodes. Unknown is not gone.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def whole_answer(command: Command, text: str) -> str:
 
     How the end of an answer is known:
 
-    - ``scontrol show config``: the last lines say whether the controllers are up; above them are all settings that
-      freetrain reads.
+    - ``scontrol show config``: the last lines show whether the controllers are up; above them are all settings
+      that freetrain reads.
     - ``sdiag``: other statistics follow those of the backfill scheduler.
     - Tables of squeue, sacct and sacctmgr: a header shows that there is an answer, even where the table is empty,
-      and a line break ends the last row. Nothing says which row is the last: a table that is cut exactly between
+      and a line break ends the last row. Nothing shows which row is the last: a table that is cut exactly between
       two rows looks like a shorter table.
     - All other ``scontrol show``, and the number that sbatch prints: a line break ends them.
 
@@ -63,10 +63,10 @@ def whole_answer(command: Command, text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _TableForm:
-    """How the header of a table looks.
+    """Form of a table's header.
 
     Attributes:
-        first: the beginning of the first, in small letters; empty: any.
+        first: title of the first column, in small letters; empty: any.
     """
 
     separator: str
@@ -74,7 +74,7 @@ class _TableForm:
     first: str
 
     def is_header(self, line: str) -> bool:
-        """Whether this line is one; Slurm shortens some names, as AdminLevel to Admin."""
+        """Whether this line is such a header; Slurm shortens some names, as AdminLevel to Admin."""
         title, *others = line.split(self.separator)
         begins = not self.first or (title != "" and self.first.startswith(title.casefold()))
         return begins and len(others) + 1 == self.columns

@@ -1,4 +1,4 @@
-"""What the tasks in a partition ask of their nodes, as squeue tells it. Pure."""
+"""Requests of the tasks in a partition for their nodes, as squeue shows them. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def has_whole_nodes(over_subscribe: str, exclusive: str) -> bool | None:
     """Whether nobody else's job may be on its nodes; None: that is not clear.
 
     Up to 25.11 OverSubscribe=NO means whole nodes. Since 26.05 it is also shown of jobs that share nodes without
-    sharing CPUs, which are nearly all, and Exclusive tells. A node for the jobs of one user, label or block of
+    sharing CPUs, which are nearly all, and Exclusive decides. A node for the jobs of one user, label or block of
     switches (USER, MCS, TOPO) is neither shared with anybody nor surely whole.
     """
     return _BY_EXCLUSIVE.get(exclusive) if exclusive else _BY_OVER_SUBSCRIBE.get(over_subscribe)
@@ -37,12 +37,12 @@ Row = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class TaskSpec:
-    """What one task of an array, or a job, asks for.
+    """Request of one task of an array, or of a job.
 
     Attributes:
-        needs: of its node, but for features, which come with the jobs.
+        needs: its needs of its node, but for features, which come with the jobs.
         requeues: whether Slurm requeues it when it preempts it; otherwise it is cancelled, and its work lost.
-        begin_s: before when it must not begin, UTC epoch seconds; 0: at once.
+        begin_s: time before which it must not begin, UTC epoch seconds; 0: at once.
     """
 
     needs: Needs = field(default_factory=Needs)
@@ -51,7 +51,7 @@ class TaskSpec:
 
 
 def parse_requests(asked: str, excluded: str, default_memory_mb: int) -> Mapping[str, TaskSpec]:
-    """Array or job → what one of its tasks asks for, by the answers to ``ask_needs`` and ``ask_excluded_nodes``.
+    """Array or job → request of one of its tasks, from the answers to ``ask_needs`` and ``ask_excluded_nodes``.
 
     A job that asks for no memory is shown to ask for ``default_memory_mb``; 0: nothing.
     """
@@ -68,12 +68,12 @@ def parse_requests(asked: str, excluded: str, default_memory_mb: int) -> Mapping
 
 
 def parse_asks(asked: str, shares_out_memory: bool = True) -> Mapping[str, Asked]:
-    """Array or job → what it asks of its nodes, or has of them, by the answer to ``ask_needs_of``."""
+    """Array or job → its request for its nodes, or its part of them, from the answer to ``ask_needs_of``."""
     return {id_: _asked(row, shares_out_memory) for id_, row in _rows(asked).items()}
 
 
 def _asked(row: Row, shares_out_memory: bool) -> Asked:
-    """A job that may not share its nodes, or of which nobody knows, counts as wanting all of them."""
+    """Request of a job; if it may not share its nodes, or that is unclear, it counts as wanting all of them."""
     if any(len(text) >= NEED_FIELDS[name] for name, text in row.items()):
         return Asked()
     try:
@@ -87,7 +87,7 @@ def _asked(row: Row, shares_out_memory: bool) -> Asked:
 
 
 def _part(row: Row) -> Amount:
-    """How much of each node: of the one that has most, where its tasks cannot be spread evenly."""
+    """Amount of each node; of the one that has most, where its tasks cannot be spread evenly."""
     nodes, tasks = max(_given(row, "node"), 1), _number(row["NumTasks"]) or 1
     gres = _gres_on_node(row, tasks, lambda count: -(-count // nodes))
     cpus = max(-(-_given(row, "cpu") // nodes), _cpus_by_gpu(row, gres), 1)
@@ -95,7 +95,7 @@ def _part(row: Row) -> Amount:
 
 
 def _least(row: Row, shares_out_memory: bool) -> Amount:
-    """How much each node must have at least: room for one task, and its part of what is asked for in all."""
+    """Amount that each node must have at least: room for one task, and its part of what is asked for in all."""
     nodes = max(_given(row, "node"), 1)
     # Memory as asked for: what Slurm gives where nothing is asked for is the default, or all of some node.
     memory_mb = _megabytes(row["MinMemory"]) if shares_out_memory else 0
@@ -104,7 +104,7 @@ def _least(row: Row, shares_out_memory: bool) -> Amount:
 
 
 def _gres_on_node(row: Row, tasks: int, spread: Callable[[int], int]) -> Gres:
-    """Generic resources of one node; ``spread`` says how many it has of those asked for all nodes together."""
+    """Generic resources of one node; ``spread`` gives its part of those asked for all nodes together."""
     sockets = _number(row["sct"].split(":")[0]) or 1
     together = _sum(_gres(row["tres-per-job"]), _times(_gres(row["tres-per-task"]), tasks))
     each = tuple((name, spread(count)) for name, count in together)
@@ -112,7 +112,7 @@ def _gres_on_node(row: Row, tasks: int, spread: Callable[[int], int]) -> Gres:
 
 
 def _total(row: Row) -> Amount:
-    """How much of all nodes together; generic resources are shown where the site accounts for them."""
+    """Amount of all nodes together; generic resources are shown where the site accounts for them."""
     found = dict(re.findall(r"\bgres/([^=,]+)=(\d+)", row["tres-alloc"]))
     # Those with a type may be shown twice, the second time among all types.
     once = {name: count for name, count in found.items() if ":" not in name or name.partition(":")[0] not in found}
@@ -192,12 +192,12 @@ def _memory_mb(row: Row, default_memory_mb: int, nodes: int) -> int:
 
 
 def _in_all(row: Row, name: str) -> int:
-    """What Slurm will give a task that waits, of nodes, CPUs or memory, in megabytes; 0: it does not say."""
+    """Nodes, CPUs or megabytes of memory that Slurm will give a waiting task; 0: it does not show them."""
     return _given(row, name) if row["State"] == "PENDING" else 0
 
 
 def _given(row: Row, name: str) -> int:
-    """What Slurm gives a job, or has given it, on all its nodes together; 0: it does not say."""
+    """Nodes, CPUs or megabytes that Slurm gives a job, or has given it, on all nodes together; 0: not shown."""
     found = re.search(rf"\b{name}=([0-9.]+[KMGTP]?)", row["tres-alloc"])
     return _megabytes(found[1]) if found else 0
 
@@ -221,7 +221,7 @@ def _sum(*parts: Gres) -> Gres:
 
 
 def _megabytes(text: str) -> int:
-    """Of ``4096M``, ``4G``; a bare number counts megabytes."""
+    """Megabytes of ``4096M`` or ``4G``; a bare number counts megabytes."""
     match = re.fullmatch(r"([0-9.]{1,18})([KMGTP]?)[nc]?", text_or_nothing(text) or "0")
     if match is None:
         raise ValueError(f"{text[:20]!r} is not an amount of memory")
@@ -229,5 +229,5 @@ def _megabytes(text: str) -> int:
 
 
 def _number(text: str) -> int:
-    """0 where nothing is asked for, as in ``*:2:*``."""
+    """Number that is asked for; 0: nothing is, as in ``*:2:*``."""
     return 0 if text in ("*", "N/A", "") else int(text)

@@ -33,7 +33,7 @@ class RunCommand(Protocol):
     def __call__(
         self, command: Command, stdin: str, timeout_s: float, environment: Mapping[str, str]
     ) -> subprocess.CompletedProcess[str]:
-        """What it printed, and how it ended; the environment is added to what it has anyway.
+        """Run a command; returns its output and exit status. The environment is added to the one that it inherits.
 
         Raises:
             FileNotFoundError: there is no such command.
@@ -45,7 +45,7 @@ class RunCommand(Protocol):
 def run_here(
     command: Command, stdin: str, timeout_s: float, environment: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    """Run it on this machine: see :class:`RunCommand`."""
+    """Run a command on this machine: see :class:`RunCommand`."""
     # Anybody's comment may hold any bytes, which must not end a look.
     return subprocess.run(
         command, input=stdin, capture_output=True, text=True, errors="replace", timeout=timeout_s,
@@ -69,7 +69,7 @@ _Facts = TypeVar("_Facts")
 
 
 class CommandLine(Gateway):
-    """Asks with squeue, scontrol and sacct.
+    """Gateway that asks with squeue, scontrol and sacct.
 
     ``in_parts`` is whether nodes are lent in parts, so that it matters how much of them jobs have.
     """
@@ -101,7 +101,7 @@ class CommandLine(Gateway):
         """See :class:`freetrain.slurm.gateway.Gateway`: three questions, at first a fourth about partitions.
 
         Later on partitions are as of the last :meth:`site`. Where nodes are lent in parts there is one more
-        whenever there are new jobs, and then and now: what they ask of their nodes, or have.
+        whenever there are new jobs, and now and then besides: what they ask of their nodes, or have.
         """
         self._check_answering()
         jobs = self._tell_apart(self._jobs(queries.ask_jobs, TAG_PREFIX, self._job_rows))
@@ -134,7 +134,7 @@ class CommandLine(Gateway):
         return self._understood(whole_lines(self._ask(command), beginning, " ".join(command), none_there))
 
     def _understood(self, parsed: tuple[_Facts, list[str]]) -> _Facts:
-        """What was understood of an answer; the rest is reported with the next snapshot."""
+        """Facts that were understood of an answer; the rest is reported with the next snapshot."""
         facts, rejected = parsed
         self._rejected = [*self._rejected, *rejected][:_MOST_REJECTED]
         return facts
@@ -148,7 +148,7 @@ class CommandLine(Gateway):
         return [job for job in jobs if job.array not in mixed] + tasks
 
     def _with_asks(self, jobs: list[Job]) -> list[Job]:
-        """The same, with what waiting jobs ask of their nodes, and what the site's running ones have of them."""
+        """Jobs, with what the waiting ones ask of their nodes, and what the site's running ones have of them."""
         # Where whole nodes are lent, amounts matter only of jobs that wait for a limit in which fragments count.
         waiting = _waiting_for_limits(jobs)
         if self._in_parts:

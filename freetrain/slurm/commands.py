@@ -52,7 +52,7 @@ def pin(job: str, nodes: tuple[str, ...], limit_s: float, cpus: int = 0, memory_
 
 
 def of_nodes(nodes: int, processes: int) -> Command:
-    """What :func:`pin` says besides of a task that may have several nodes: how many, and processes on each."""
+    """Arguments beyond those of :func:`pin` for a task on several nodes: their number, and processes on each."""
     # A range, since Slurm takes a single number as the minimum, which may not exceed the old maximum.
     return (f"NumNodes={nodes}-{nodes}", f"NumTasks={nodes * processes}")
 
@@ -159,7 +159,7 @@ def submit_held(queue: FragmentQueue, name: str, comment: str) -> Command:
 
 
 def into(queue: FragmentQueue) -> Command:
-    """Options of sbatch for jobs that wait in it."""
+    """Options of sbatch for jobs that wait in this queue."""
     return (f"--partition={queue.partition}", *((f"--qos={queue.qos}",) if queue.qos else ()))
 
 

@@ -1,4 +1,4 @@
-"""Comments of jobs: what freetrain says behind a tag, to its owner and to its agents, and what they answer."""
+"""Comments of jobs: freetrain's answers behind a tag, to its owner and its agents, and its owner's requests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from freetrain.core.known_trainer import PAUSE_NOTE
 
 ANSWER = " | "
-"""Separates the user's tag from what freetrain answers, where it had to."""
+"""Separator between the user's tag and freetrain's answer, where there is one."""
 
 _RESUME = re.compile(r"resume ([0-9]{1,12})")
 # The trainer's own agents read this answer (``freetrain.elastic.on_node.servers``): it is not for people.
@@ -21,7 +21,7 @@ def with_answer(comment: str, sentence: str) -> str:
 
 
 def answer_in(comment: str) -> str:
-    """What stands behind the tag for its owner; empty: nothing."""
+    """Text behind the tag that is for its owner; empty: none."""
     answer = comment.partition(ANSWER)[2]
     return "" if answer.startswith(_SERVERS_ON) else answer
 
@@ -42,7 +42,7 @@ def ask_to_resume(comment: str, time_s: float) -> str:
 
 
 def asked_to_resume(comment: str) -> int:
-    """When the owner asked that their trainer go on, by their own clock; 0: they do not ask."""
+    """Time at which the owner asked that their trainer go on, epoch seconds of their clock; 0: they do not ask."""
     found = _RESUME.fullmatch(answer_in(comment))
     return int(found[1]) if found else 0
 
@@ -53,7 +53,7 @@ def with_servers(comment: str, nodes: Sequence[str]) -> str:
 
 
 def servers_on(comment: str) -> tuple[str, ...]:
-    """On which nodes they were ordered to run them."""
+    """Nodes on which the trainer's agents were ordered to run servers; empty: none."""
     answer = comment.partition(ANSWER)[2]
     return (
         tuple(filter(None, answer.removeprefix(_SERVERS_ON).split(","))) if answer.startswith(_SERVERS_ON) else ()

@@ -1,4 +1,4 @@
-"""What can go wrong with Slurm. Only the first of them says nothing about the cluster: unknown is not gone."""
+"""Errors of Slurm. SlurmUnreachableError alone shows nothing about the cluster: unknown is not gone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class SlurmError(FreetrainError):
     """Slurm did not do what was asked.
 
     Attributes:
-        return_code: what its command ended with; None: it did not end.
+        return_code: exit status of its command; None: it did not end.
         ends_with: the exit status of a command of freetrain's that fails for it.
     """
 
@@ -39,7 +39,7 @@ class SlurmUnclearError(SlurmUnreachableError):
 
 
 class SlurmRateLimitError(SlurmUnreachableError):
-    """Slurm limits how often it is asked, and did not do this: anybody who asks again at once makes it worse."""
+    """Slurm limits how often it is asked, and did not do this: to ask again at once makes it worse."""
 
 
 class SlurmBusyError(SlurmError):

@@ -1,4 +1,4 @@
-"""Findings: what is not as it should be, each with the lines that mend it. Pure."""
+"""Findings: faults of Slurm, of settings or of this machine, each with the lines that mend it. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PARTITION_UPDATE = re.compile(r"scontrol update PartitionName=(\S+) (.+)")
 
 
 class LineKind(StrEnum):
-    """Where a line belongs."""
+    """Kind of a line that mends something: a command to run, or a line of slurm.conf or freetrain.toml."""
 
     COMMAND = "run"
     SLURM_CONF = "slurm.conf"
@@ -25,14 +25,14 @@ class LineKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is not as it should be.
+    """A fault of Slurm, of settings or of this machine, with the lines that mend it.
 
     Attributes:
         mend: the commands, or the lines of slurm.conf or freetrain.toml, that mend it, one below the other.
         is_unsafe: whether freetrain cannot lend so, or the site's jobs could wait for fragments; otherwise it only
             costs something.
         file: the file of settings that it lies in; None: in none of them more than in another.
-        changes: of Slurm's or of ``[slurm]``, whose lines these are; none where nobody has put it so.
+        changes: changes of Slurm's or of ``[slurm]`` that have such lines; empty: the lines are only text.
     """
 
     what: str
@@ -42,7 +42,7 @@ class Finding:
     changes: tuple[SiteChange, ...] = ()
 
     def without_lines(self) -> Finding:
-        """The same, with nothing that mends it."""
+        """The finding without lines and changes that mend it."""
         return replace(self, mend="", changes=())
 
     @property
@@ -56,7 +56,7 @@ class Finding:
         return lines
 
     def before_there_is(self, partitions: Container[str]) -> Finding:
-        """The same where these partitions are still to be made: no command can change them yet."""
+        """The finding where these partitions are still to be made: no command can change them yet."""
         lines = [
             _IN_CONF.format(updated[1], _quoted(updated[2]))
             if (updated := _PARTITION_UPDATE.fullmatch(line)) and updated[1] in partitions

@@ -21,10 +21,10 @@ from freetrain.slurm.settings import Rights, parse_rights
 from freetrain.slurm.site.facts import Site
 
 PAUSES_S = (0.2, 0.5, 1.0)
-"""Of the daemon, for which more is waiting than one order."""
+"""Seconds between the daemon's attempts at an order; few, because more is waiting than one order."""
 
 USERS_PAUSES_S = (*PAUSES_S, 2.0, 4.0, 8.0)
-"""Of a user's command: a job that has just been submitted can be changed only when accounting knows it."""
+"""Seconds between attempts of a user's command: a new job can be changed only when accounting knows it."""
 
 
 class Gateway(ABC):
@@ -33,7 +33,7 @@ class Gateway(ABC):
     Each question raises a SlurmUnreachableError if Slurm does not answer, or in a way that cannot be understood.
 
     Attributes:
-        calls: how often Slurm has been asked or ordered something.
+        calls: number of questions and orders to Slurm so far.
     """
 
     calls = 0
@@ -67,7 +67,7 @@ class Gateway(ABC):
 
     @abstractmethod
     def last_plan_s(self) -> float | None:
-        """When Slurm last planned the waiting jobs, UTC epoch seconds; None: it does not say.
+        """Time of Slurm's last plan of the waiting jobs, UTC epoch seconds; None: Slurm does not show it.
 
         Raises:
             SlurmUnreachableError: Slurm does not answer.
@@ -75,14 +75,14 @@ class Gateway(ABC):
 
     @abstractmethod
     def runs(self, jobs: Sequence[str]) -> list[JobRun]:
-        """What accounting remembers of these jobs; nothing if the site has none.
+        """Runs of these jobs that accounting remembers; none where the site has no accounting.
 
         Raises:
             SlurmUnreachableError: Slurm does not answer.
         """
 
     def task_requests(self, queue: FragmentQueue, default_memory_mb: int) -> Mapping[str, TaskSpec]:
-        """Array or job → what one of its tasks asks for; see :func:`freetrain.slurm.asking.parse_requests`.
+        """Array or job → request of one of its tasks; see :func:`freetrain.slurm.asking.parse_requests`.
 
         Raises:
             SlurmError: Slurm does not answer.
@@ -91,7 +91,7 @@ class Gateway(ABC):
         return parse_requests(asked, self.perform(queries.ask_excluded_nodes(queue)), default_memory_mb)
 
     def preempted_at(self, jobs: Sequence[str]) -> Mapping[str, float]:
-        """Job → when Slurm asked it to leave, UTC epoch seconds, of the jobs that it asked and remembers.
+        """Job → time at which Slurm asked it to leave, UTC epoch seconds, of the jobs that it asked and remembers.
 
         Raises:
             SlurmUnreachableError: Slurm does not answer.
@@ -103,7 +103,7 @@ class Gateway(ABC):
             return {}
 
     def rights(self, user: str) -> Rights | None:
-        """What the account may do to the jobs of others; None: accounting does not know it.
+        """Rights of the account over the jobs of others; None: accounting does not know it.
 
         Raises:
             SlurmError: accounting does not answer.
@@ -130,7 +130,7 @@ class Gateway(ABC):
         sleep: Callable[[float], None] = time.sleep,
         pauses_s: Sequence[float] = PAUSES_S,
     ) -> str:
-        """What Slurm printed; a busy one is asked again after each of the pauses.
+        """Give Slurm a command, again after each pause as long as it is busy; returns what it printed.
 
         Raises:
             SlurmError: see :meth:`perform`.

@@ -1,4 +1,4 @@
-"""What all launchers have in common: how fragments are made of what users submitted."""
+"""Interface of all launchers, which make fragments of what users submitted."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from freetrain.slurm.submissions import Submission
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Something to be ordered from Slurm.
+    """A command for Slurm, with its standard input.
 
     Attributes:
-        why: for the audit.
+        why: reason for the audit.
     """
 
     command: Command
@@ -31,26 +31,26 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class NodeLimit:
-    """A node to be lent."""
+    """A node to be lent, with the time limit of its fragment in seconds."""
 
     node: str
     limit_s: float
 
 
 class Launcher(Protocol):
-    """Makes fragments and ends them. What it says is carried out, and kept, by somebody else."""
+    """Maker of fragments, which also ends them. Its callers carry out its orders, and keep its fragments."""
 
     runs_tasks: bool
     """Whether fragments are the submission's own tasks, each of which may have work of its own."""
 
     def why_not(self, submission: Submission, some_completed: bool = False) -> str:
-        """Why it cannot be a trainer, in a sentence for its owner; empty: it can."""
+        """Reason why it cannot be a trainer, as a sentence for its owner; empty: it can."""
 
     def why_not_yet(self, submission: Submission, now_s: float, has_run: bool) -> str:
-        """Why it can have no more nodes yet, a clause for its owner; empty: nothing is missing."""
+        """Reason why it can have no more nodes yet, as a clause for its owner; empty: nothing is missing."""
 
     def room(self, submission: Submission) -> int:
-        """How many fragments the submission can have at once."""
+        """Number of fragments that the submission can have at once."""
 
     def lend(
         self, submission: Submission, places: Sequence[NodeLimit], now_s: float, task: str = ""
@@ -61,22 +61,22 @@ class Launcher(Protocol):
         """
 
     def gives(self, submission: Submission, amount: Amount, asked: Amount) -> Amount:
-        """How much of a node a fragment can be given, as far as Slurm lets it have more than its task asks for."""
+        """Amount of a node that a fragment can be given, so far as Slurm gives it more than its task asks for."""
 
     def place(
         self, submission: Submission, fragment: Fragment, nodes: Sequence[Node], amount: Amount | None = None
     ) -> Order:
-        """What ties a fragment, with those of its task on other nodes, to these: its own is the first.
+        """Order that ties a fragment, with those of its task on other nodes, to these nodes: its own is the first.
 
         The amount is given where it is more than the task asks for.
         """
 
     def start(self, fragments: Sequence[Fragment]) -> Sequence[Order]:
-        """What starts those that were placed; nothing: they start by themselves."""
+        """Orders that start these fragments, which were placed; empty: they start by themselves."""
         return ()
 
     def stop(self, fragments: Sequence[Fragment], why: str) -> Sequence[Order]:
-        """What gives their nodes back."""
+        """Orders that give the nodes of these fragments back."""
 
     def placed(self, fragment: Fragment, printed: str) -> Fragment:
         """The fragment, as Slurm answered to the order that placed it; the same where its job was known before."""
@@ -87,18 +87,18 @@ class Launcher(Protocol):
         return list(fragments)
 
     def of_trainer(self, job: Job) -> str | None:
-        """For which trainer a job is a fragment; None: it is none."""
+        """Trainer of which a job is a fragment; None: it is not a fragment."""
 
     def tidy(
         self, submission: Submission, needed_again: Callable[[Job], bool], jobs: Iterable[Job]
     ) -> Sequence[Order]:
-        """What brings the submission into the state that is expected between two cycles.
+        """Orders that bring the submission into the state that is expected between two cycles.
 
         Slurm forgets a task that has ended, unless it is needed again.
         """
 
     def end(self, submission: Submission, why: str) -> Sequence[Order]:
-        """What removes the submission and all that belongs to it."""
+        """Orders that remove the submission and all that belongs to it."""
 
 
 def jobs_of_trainers(snapshot: Snapshot, queue: FragmentQueue, launcher: Launcher) -> list[tuple[Job, str]]:

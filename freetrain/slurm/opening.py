@@ -1,4 +1,4 @@
-"""Which door to Slurm to take, as the site has chosen. Nobody else has to know."""
+"""Choice of the door to Slurm, its commands or pyslurm, as the site has set it. No other module has to know."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Preconditions: what a tagged array must be so that its tasks can be fragments, whichever way it came in. Pure.
+"""Preconditions that a tagged array must meet so that its tasks can be fragments, however it came in. Pure.
 
 There are four ways: ``freetrain submit``, ``freetrain register``, the job_submit plug-in, and sbatch with a tag.
-The first three ask for the right options by themselves; none is trusted. What cannot be right any more refuses the
-array, what its owner asked for is waited for, and what freetrain may change is put right before any node is lent.
+The first three ask for the right options by themselves; none is trusted. An array that cannot be right is refused;
+what its owner asked for is waited for; what freetrain may change is put right before any node is lent.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from freetrain.slurm.submissions import Submission
 
 
 class Unmet(Enum):
-    """What follows where a precondition is not met."""
+    """Consequence of a precondition that is not met."""
 
     REFUSED = auto()
     """The array is refused, and its owner informed."""
@@ -44,12 +44,12 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Precondition:
-    """One of them.
+    """A precondition of an array.
 
     Attributes:
         name: for tests and docs.
-        why_not: what is wrong, a clause for the array's owner; empty: nothing.
-        then: what follows.
+        why_not: fault of an array, as a clause for its owner; empty: none.
+        then: consequence where it is not met.
         repair: the order that puts it right.
     """
 
@@ -124,19 +124,19 @@ PRECONDITIONS: Sequence[Precondition] = (
     Precondition("no other job to wait for", _dependency, Unmet.WAITED_FOR),
     Precondition("time to begin", _begin, Unmet.WAITED_FOR),
 )
-"""In the order in which they are shown; licences and burst buffers are among what a task needs of its node."""
+"""All preconditions, in the order in which they are shown; licences and burst buffers are among a task's needs."""
 
 OF_PATTERNS: Sequence[Precondition] = tuple(rule for rule in PRECONDITIONS if rule.then is Unmet.WAITED_FOR)
 """The preconditions of a job that is only a pattern for fragments."""
 
 
 def refusal(candidate: Candidate) -> str:
-    """Why it cannot be a trainer at all, a clause for its owner; empty: it can."""
+    """Reason why it cannot be a trainer at all, as a clause for its owner; empty: it can."""
     return _first_unmet(candidate, (rule for rule in PRECONDITIONS if rule.then is Unmet.REFUSED))
 
 
 def why_not_yet(candidate: Candidate, preconditions: Sequence[Precondition] = PRECONDITIONS) -> str:
-    """Why it gets no node yet, a clause for its owner; empty: nothing is missing."""
+    """Reason why it gets no node yet, as a clause for its owner; empty: nothing is missing."""
     return _first_unmet(candidate, (rule for rule in preconditions if rule.then is not Unmet.REFUSED))
 
 

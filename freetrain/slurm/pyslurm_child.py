@@ -2,7 +2,7 @@
 
 Every call of pyslurm holds the interpreter's lock while Slurm keeps it waiting, its import ends the process where
 Slurm's configuration is bad, and some calls crash. None of that may happen to the daemon. This program knows
-nothing of what the answers are for: it hands on what pyslurm says, as JSON, and ends when nobody asks any more.
+nothing of what the answers are for: it hands on pyslurm's records, as JSON, and ends when its standard input ends.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WANTED = {
         "default_memory_per_cpu", "default_memory_per_node",
     ),
 }  # fmt: skip
-"""What is asked of each of pyslurm's collections: a question is one of these names, or several."""
+"""Fields that are read of each of pyslurm's collections; a question is one of these names, or several."""
 
 Getter = Callable[[Any], tuple[Any, ...]]
 

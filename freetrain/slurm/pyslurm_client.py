@@ -114,7 +114,7 @@ def _job(record: Record, now_s: float) -> Job:
 
 
 def _job_id(record: Record) -> str:
-    """``123``, ``123_4``, ``123_[5-9%2]`` for tasks that wait together, ``123+1`` for a part of a mixed job."""
+    """Job id: ``123``, ``123_4``, ``123_[5-9%2]`` of tasks that wait together, ``123+1`` in a mixed job."""
     array, waiting = record["array_id"], record["array_tasks_waiting"]
     if array is None:
         whole, part = record["heterogeneous_id"], record["heterogeneous_offset"]
@@ -129,7 +129,7 @@ def _job_id(record: Record) -> str:
 
 
 def _dependency(jobs_by_kind: Record | None) -> str:
-    """As Slurm writes it, ``afterok:12:13``."""
+    """Dependency as Slurm writes it, ``afterok:12:13``; empty: none."""
     if jobs_by_kind is None:
         return ""
     kinds = (
@@ -208,7 +208,7 @@ def _free_text(text: str) -> str:
 
 
 class PyslurmClient(CommandLine):
-    """Asks pyslurm for the cluster, and Slurm's commands for everything else.
+    """Gateway that asks pyslurm for the cluster, and Slurm's commands for everything else.
 
     Orders stay with the commands, because pyslurm's are silent about some refusals and crash on others; what
     accounting remembers too, because pyslurm hides the earlier runs of a requeued job.

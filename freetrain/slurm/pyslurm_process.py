@@ -25,7 +25,7 @@ from freetrain.slurm.errors import (
 from freetrain.slurm.pyslurm_child import WANTED
 
 PROGRAM = (sys.executable, "-P", str(Path(__file__).with_name("pyslurm_child.py")))
-"""Without this folder or the current one among those to import from: their files have common names."""
+"""Command of the child. Python's ``-P`` imports nothing from this folder or the current one: names could clash."""
 
 OLDEST = (25, 11)
 """The first pyslurm that freetrain has been tried with."""
@@ -37,7 +37,7 @@ _DIES_WITHIN_S = 1.0
 
 
 class PyslurmProcess:
-    """Asks pyslurm in a child process; a new one is started at the next question after a failure."""
+    """Client of pyslurm in a child process; a new one is started at the next question after a failure."""
 
     def __init__(self, timeout_s: float, program: Sequence[str] = PROGRAM) -> None:
         self._timeout_s = timeout_s
@@ -51,7 +51,7 @@ class PyslurmProcess:
         """The records of some of pyslurm's collections: :data:`freetrain.slurm.pyslurm_child.WANTED`.
 
         Raises:
-            SlurmUnreachableError: there is none; the sentence says why.
+            SlurmUnreachableError: there is no answer; the sentence gives the reason.
             SlurmMissingError: there is no Slurm configuration here.
             PyslurmUnusableError: pyslurm cannot be used here.
         """

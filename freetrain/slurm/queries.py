@@ -1,4 +1,4 @@
-"""What freetrain asks Slurm, as argument lists. Nothing is run here.
+"""Questions of freetrain to Slurm, as argument lists. Nothing is run here.
 
 Tables are asked for with their header: it shows that there was an answer, where an empty text shows nothing.
 sacctmgr is kept from changing anything (-r).
@@ -26,9 +26,9 @@ NEED_FIELDS = {
     "tres-per-socket": 512, "sct": 32, "mintmpdisk": 24, "oversubscribe": 16, "Licenses": 64, "BurstBuffer": 16,
     "Exclusive": 16, "Requeue": 8, "EligibleTime": 24,
 }  # fmt: skip
-"""What a job asks for: none but the beginning of its burst buffer's is free text. With each the most letters that
-squeue shall print. Slurm has Exclusive since 26.05: before that squeue complains of it on standard error, prints
-nothing in its place, and all else."""
+"""Fields of a job's request, each with the most letters that squeue shall print. None but the beginning of its
+burst buffer's is free text. Slurm has Exclusive since 26.05: before that squeue complains of it on standard error,
+prints nothing in its place, and all else."""
 
 RUN_FIELDS = ("JobID", "State", "Start", "End")
 
@@ -45,7 +45,7 @@ ASSOCIATION_FIELDS = (
 )  # fmt: skip
 
 PING: Command = ("scontrol", "ping")
-"""Whether the controller answers; at once, unlike all other commands."""
+"""Question whether the controller answers; it ends at once, unlike all other commands."""
 ASK_SETTINGS: Command = ("scontrol", "show", "config")
 """Slurm's configuration."""
 ASK_PARTITIONS: Command = ("scontrol", "-a", "-o", "show", "partition")
@@ -53,7 +53,7 @@ ASK_RESERVATIONS: Command = ("scontrol", "-a", "-o", "show", "reservation")
 ASK_TOPOLOGY: Command = ("scontrol", "-o", "show", "topology")
 """All switches or blocks; nothing where the site has set none up."""
 ASK_STATISTICS: Command = ("sdiag",)
-"""What the controller has been doing, and when it last planned the waiting jobs."""
+"""Statistics of the controller, with the time at which it last planned the waiting jobs."""
 ASK_QOS: Command = ("sacctmgr", "-r", "-P", "show", "qos", f"format={','.join(QOS_FIELDS)}")
 """All QOS of which accounting knows, with what they allow, preempt and cost."""
 ASK_ACCOUNTS: Command = ("sacctmgr", "-r", "-P", "show", "account", "format=Account")
@@ -65,22 +65,22 @@ _MOST_NAMED = 5000
 
 
 def ask_jobs(mark: str) -> Command:
-    """All jobs; the header and each job begin with the mark, which nobody who writes a comment can know."""
+    """Ask for all jobs; the header and each job begin with the mark, which no writer of a comment can know."""
     return ("squeue", "-a", "-t", "all", "-o", _job_format(mark))
 
 
 def ask_job(mark: str, job: str) -> Command:
-    """One job, or all tasks of an array, as :func:`ask_jobs` does."""
+    """Ask for one job, or all tasks of an array, as :func:`ask_jobs` does."""
     return (*ask_jobs(mark), "-j", job)
 
 
 def ask_needs(queue: FragmentQueue) -> Command:
-    """What the jobs of a queue ask of their nodes: a line for each, a separator behind each field."""
+    """Ask for the requests of a queue's jobs for their nodes: a line for each, a separator behind each field."""
     return ("squeue", "-a", "--noconvert", *_in_queue(queue), "-O", _need_format())
 
 
 def ask_needs_of(arrays: Sequence[str]) -> Command:
-    """What these jobs and arrays ask of their nodes, or have of them, in the form of :func:`ask_needs`."""
+    """Ask for the requests of these jobs and arrays, or what they have, in the form of :func:`ask_needs`."""
     # Where a command line would be too long, all jobs are asked about.
     these = ("-j", ",".join(arrays)) if len(arrays) <= _MOST_NAMED else ()
     states = "PENDING,CONFIGURING,RUNNING,SUSPENDED"
@@ -88,53 +88,53 @@ def ask_needs_of(arrays: Sequence[str]) -> Command:
 
 
 def ask_excluded_nodes(queue: FragmentQueue) -> Command:
-    """The nodes on which the jobs of a queue must not run, which no ``-O`` tells."""
+    """Ask for the nodes on which the jobs of a queue must not run, which no field of ``-O`` shows."""
     return ("squeue", "-a", *_in_queue(queue), "-o", f"%F{SEPARATOR}%x")
 
 
 def ask_nodes(in_parts: bool = False) -> Command:
-    """All nodes; with ``in_parts`` also how much of their generic resources is used, which costs Slurm more."""
+    """Ask for all nodes; ``in_parts``: also for their generic resources in use, which costs Slurm more."""
     return ("scontrol", "-a", *(("-d",) if in_parts else ()), "-o", "show", "nodes")
 
 
 def ask_runs(jobs: Sequence[str]) -> Command:
-    """What accounting knows of these jobs, each run of a requeued one."""
+    """Ask accounting for the runs of these jobs, each run of a requeued one."""
     return ("sacct", "-D", "-P", "-X", "-o", ",".join(RUN_FIELDS), "-j", ",".join(jobs))
 
 
 def ask_who_cancelled(job: str) -> Command:
-    """How a job, or each task of an array, ended, as accounting knows it: with who cancelled it."""
+    """Ask accounting for the states of a job, or of an array's tasks, with the user that cancelled each."""
     return ("sacct", "-D", "-P", "-X", "-o", "State", "-j", job)
 
 
 def ask_tasks(mark: str, *arrays: str) -> Command:
-    """The tasks of these arrays, each by itself; ``ask_jobs`` shows all that wait as one."""
+    """Ask for the tasks of these arrays, each by itself; ``ask_jobs`` shows all that wait as one."""
     return ("squeue", "-a", "-r", "-t", "all", "-j", ",".join(arrays), "-o", _job_format(mark))
 
 
 def ask_preemptions(*jobs: str) -> Command:
-    """When Slurm asked these jobs to leave; it says so only where there is a grace time."""
+    """Ask for the times at which Slurm asked these jobs to leave; it shows them only with a grace time."""
     return ("squeue", "-a", "-r", "-t", "all", "-j", ",".join(jobs), "-O", "JobArrayID:40,PreemptTime:40")
 
 
 def show_job(job: str) -> Command:
-    """All that Slurm shows of one job."""
+    """Ask for all that Slurm shows of one job."""
     return ("scontrol", "-o", "show", "job", job)
 
 
 def ask_associations(cluster: str) -> Command:
-    """Each account of a cluster, and each user in an account, with their limits and the QOS that they may have."""
+    """Ask for the accounts of a cluster, and the users in each, with their limits and the QOS they may have."""
     fields = f"format={','.join(ASSOCIATION_FIELDS)}"
     return ("sacctmgr", "-r", "-P", "show", "assoc", f"cluster={cluster}", fields)
 
 
 def ask_script(job: str) -> Command:
-    """A job's batch script, on standard output."""
+    """Ask for a job's batch script, on standard output."""
     return ("scontrol", "write", "batch_script", job, "-")
 
 
 def ask_rights(user: str) -> Command:
-    """What accounting lets an account do, and of which accounts it is coordinator."""
+    """Ask accounting for a user's admin level, and for the accounts whose coordinator they are."""
     return ("sacctmgr", "-r", "-P", "show", "user", user, "WithCoord", "format=AdminLevel,Coordinators")
 
 

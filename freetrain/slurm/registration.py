@@ -1,4 +1,4 @@
-"""Registration: how a job becomes a trainer, handed in as one or later, and an ordinary job again. Pure."""
+"""Registration of jobs as trainers, at submission or later, and the way back to ordinary jobs. Pure."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def submit(
 
 
 def make_trainer(job: str, comment: str, queue: FragmentQueue) -> Command:
-    """Give a waiting job what a trainer has; Slurm does all of it or nothing."""
+    """Give a waiting job the tag, the partition and the options of a trainer; Slurm does all of it or nothing."""
     qos = (f"QOS={queue.qos}",) if queue.qos else ()
     what = (f"Comment={comment}", f"Partition={queue.partition}", *qos, "Requeue=1", "NumNodes=1")
     return ("scontrol", "update", f"JobId={job}", *what)
@@ -57,7 +57,7 @@ def make_ordinary(job: str, partition: str, has_qos: bool) -> Command:
 
 
 def find_obstacle(job: str, tasks: Sequence[Job], user: str, most_nodes: int) -> str | None:
-    """Why this cannot be a trainer, in a sentence; None: it can."""
+    """Reason why this job cannot be a trainer, as a sentence; None: it can."""
     if other := _of_another_user(job, tasks, user, "make it a trainer"):
         return other
     first = tasks[0]
@@ -77,7 +77,7 @@ def find_obstacle(job: str, tasks: Sequence[Job], user: str, most_nodes: int) ->
 
 
 def find_obstacle_to_leaving(job: str, tasks: Sequence[Job], user: str, queue: FragmentQueue) -> str | None:
-    """Why this trainer cannot become an ordinary job again, in a sentence; None: it can."""
+    """Reason why this trainer cannot become an ordinary job again, as a sentence; None: it can."""
     if other := _of_another_user(job, tasks, user, "take it back"):
         return other
     first = tasks[0]

@@ -19,31 +19,31 @@ _BACKFILL_JOBS = 500
 
 @dataclass(frozen=True, slots=True)
 class SlurmSettings:
-    """What slurm.conf says.
+    """Settings of slurm.conf that matter to freetrain.
 
     Attributes:
         preempt_type: as ``preempt/partition_prio``.
         preempt_mode: OFF, CANCEL, REQUEUE …
-        backfill_interval_s: how often Slurm plans the waiting jobs.
-        backfill_resolution_s: to which it rounds when it plans.
-        backfill_window_s: how far ahead it plans.
-        backfill_most_jobs: how many waiting jobs it looks at.
+        backfill_interval_s: seconds from one plan of the waiting jobs to the next.
+        backfill_resolution_s: seconds to which it rounds times when it plans.
+        backfill_window_s: seconds that it plans ahead.
+        backfill_most_jobs: number of waiting jobs that it looks at.
         slurm_user: the account that the controller runs as.
-        exempt_s: for how long after its start no job is preempted.
-        complete_wait_s: how long no job starts while nodes that a job has left are cleared up.
-        epilog: what slurmctld runs at the end of each job (EpilogSlurmctld).
+        exempt_s: seconds after its start in which no job is preempted.
+        complete_wait_s: seconds in which no job starts while nodes that a job has left are cleared up.
+        epilog: program that slurmctld runs at the end of each job (EpilogSlurmctld); empty: none.
         controller_parameters: as written (SlurmctldParameters).
         hides_jobs: whether users see only their own jobs.
-        default_memory_mb: of a job that asks for none, per CPU or per node; 0: no limit.
-        enforces: what accounting keeps jobs from: associations, limits, qos, safe.
+        default_memory_mb: memory of a job that asks for none, per CPU or per node; 0: no limit.
+        enforces: rules of accounting that Slurm enforces: associations, limits, qos, safe.
         priority_type: as ``priority/multifactor``.
-        over_s: how long jobs may go on after their limit.
-        kill_wait_s: from SIGTERM to SIGKILL where a job is to end.
-        suspend_s: after how long idle nodes are powered down; inf: never.
-        suspend_not: nodes and partitions that never are, as written.
+        over_s: seconds that jobs may go on after their limit.
+        kill_wait_s: seconds from SIGTERM to SIGKILL where a job is to end.
+        suspend_s: seconds after which idle nodes are powered down; inf: never.
+        suspend_not: nodes and partitions that are never powered down, as written.
         job_comp_type: as ``jobcomp/lua``; empty: none.
-        conf_file: where slurm.conf is, as this machine's commands say.
-        task_plugins: what sets tasks up on nodes, as ``task/cgroup``.
+        conf_file: path of slurm.conf, as this machine's commands print it.
+        task_plugins: plug-ins that set up tasks on nodes, as ``task/cgroup``.
         shares_out_memory: whether what one job has of a node's memory no other has (SelectTypeParameters).
     """
 
@@ -85,7 +85,7 @@ class SlurmSettings:
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What an account may do to the jobs of others.
+    """Rights of an account over the jobs of others.
 
     Attributes:
         admin_level: None, Operator or Administrator.
@@ -107,10 +107,10 @@ class Rights:
 
 
 def parse_settings(text: str) -> SlurmSettings:
-    """What ``scontrol show config`` says.
+    """Settings that ``scontrol show config`` prints.
 
     Raises:
-        SlurmUnclearError: it says something else.
+        SlurmUnclearError: the text is something else.
     """
     return settings_of(parse_conf(text))
 
@@ -119,7 +119,7 @@ def parse_conf(text: str) -> Mapping[str, str]:
     """The values of ``scontrol show config`` by their names.
 
     Raises:
-        SlurmUnclearError: it says something else.
+        SlurmUnclearError: the text is something else.
     """
     values = {key: value.strip() for key, value in re.findall(r"^([\w\[\]]+)\s*= (.*)$", text, re.MULTILINE)}
     if "PreemptType" not in values:
@@ -169,7 +169,7 @@ def parse_told_s(text: str) -> float | None:
 
 
 def clock_ahead_s(told_s: float | None, asked_s: float, answered_s: float) -> float:
-    """How far this machine's clock is ahead of the controller's, at least; 0: no difference is known."""
+    """Seconds, at least, that this machine's clock is ahead of the controller's; negative: behind; 0: unknown."""
     if told_s is None:
         return 0.0
     # Slurm's time is cut to a second, and it answered at some moment between the question and the end of its
@@ -214,14 +214,14 @@ def _seconds(duration: str) -> float:
 
 
 def parse_last_plan_s(text: str) -> float | None:
-    """When Slurm last planned the waiting jobs, as ``sdiag`` says; None: it does not."""
+    """Time of Slurm's last plan of the waiting jobs, UTC epoch seconds, from ``sdiag``; None: it shows none."""
     _, _, backfill = text.partition("Backfilling stats")
     match = re.search(r"Last cycle when:.*\((\d{1,11})\)", backfill)
     return float(match[1]) if match and int(match[1]) > 0 else None
 
 
 def parse_rights(text: str) -> Rights | None:
-    """What ``sacctmgr show user`` says; None: it does not know the account."""
+    """Rights that ``sacctmgr show user`` prints; None: it does not know the account."""
     line = next((line for line in text.splitlines() if "|" in line), None)
     if line is None:
         return None

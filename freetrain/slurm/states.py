@@ -1,4 +1,4 @@
-"""What Slurm's words for states of nodes and jobs, and for their waiting, mean. Pure; nobody else knows them."""
+"""Meaning of Slurm's words for states of nodes and jobs, and for waiting. Pure; no other module knows them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _BASE_STATES = {
     "STAGE_OUT": JobState.COMPLETING,
     **dict.fromkeys(("SPECIAL_EXIT", "RESV_DEL_HOLD"), JobState.PENDING),
 }
-"""Words that Slurm shows in place of what a job does besides."""
+"""Flags that Slurm shows in place of a job's base state, with the state that they imply."""
 # Known, and nothing is concluded from them.
 _OF_FEDERATIONS = frozenset({"REVOKED", "REQUEUE_FED"})
 
@@ -71,7 +71,7 @@ _WAITS_FOR = {
 
 
 class FactsOfState(TypedDict):
-    """What a node's state says of it: see :class:`freetrain.core.node.Node`."""
+    """Fields of :class:`freetrain.core.node.Node` that follow from the node's state."""
 
     state: NodeState
     state_text: str
@@ -83,7 +83,7 @@ class FactsOfState(TypedDict):
 
 
 def facts_of_state(text: str, reason: str = "") -> FactsOfState:
-    """What ``IDLE+DRAIN``, ``ALLOCATED*`` and the like mean, with the reason that Slurm gives for it."""
+    """Facts that follow from ``IDLE+DRAIN``, ``ALLOCATED*`` and the like, and from the reason that Slurm gives."""
     base, flags = _base_and_flags(text)
     state = NodeState.DOWN if "NOT_RESPONDING" in flags else _STATES.get(base, NodeState.UNKNOWN)
     return FactsOfState(
@@ -107,7 +107,7 @@ def _base_and_flags(text: str) -> tuple[str, frozenset[str]]:
 
 
 def waits_for(reason: str) -> WaitsFor:
-    """What it means that Slurm gives this reason why a job waits."""
+    """Kind of thing that a job waits for, from the reason that Slurm gives for its waiting."""
     if reason.startswith("JobHeld"):
         return WaitsFor.RELEASE
     if _OWNERS_LIMIT.search(reason):
@@ -135,7 +135,7 @@ def job_state(text: str) -> JobState:
 
 
 def unknown_job_state(text: str) -> Sequence[str]:
-    """What to report of a state that freetrain has never heard of; nothing: it has."""
+    """Problem to report of a job's state that freetrain does not know; empty: it knows the state."""
     is_known = job_state(text) is not JobState.UNKNOWN or _word_of(text) in _OF_FEDERATIONS
     return () if is_known else (f"state {text[:40]!r} is not known",)
 

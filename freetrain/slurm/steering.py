@@ -24,20 +24,20 @@ _FEW = 8
 
 
 class Steering(Launcher):
-    """One task of the array for each node. Pure: see :class:`freetrain.slurm.launcher.Launcher`."""
+    """Launcher of an array's tasks, one for each node. Pure: see :class:`freetrain.slurm.launcher.Launcher`."""
 
     runs_tasks = True
 
     def why_not(self, submission: Submission, some_completed: bool = False) -> str:
-        """Each task must be a fragment."""
+        """First precondition for which the array is refused, as a clause for its owner; empty: none."""
         return refusal(Candidate(submission, some_completed=some_completed))
 
     def why_not_yet(self, submission: Submission, now_s: float, has_run: bool) -> str:
-        """As its preconditions say."""
+        """First precondition that keeps the array from nodes for now, as a clause for its owner; empty: none."""
         return why_not_yet(Candidate(submission, now_s, has_run))
 
     def room(self, submission: Submission) -> int:
-        """Its open fragments and its waiting tasks, no more than its owner lets run at once."""
+        """Number of its open fragments and its tasks that can start, no more than its owner lets run at once."""
         open_count = len(submission.fragments)
         room = open_count + len(submission.startable)
         return min(room, max(submission.max_running, open_count)) if submission.max_running else room
@@ -45,7 +45,7 @@ class Steering(Launcher):
     def lend(
         self, submission: Submission, places: Sequence[NodeLimit], now_s: float, task: str = ""
     ) -> Sequence[Fragment]:
-        """A free task for each place, or all of them for the one that is named, if it is free."""
+        """Fragments: a free task for each place, or the task that is named for all of them, if it is free."""
         tasks, limits_s = [job.id for job in submission.startable], [place.limit_s for place in places]
         if task:
             tasks = [task] * len(places) if task in tasks else []
@@ -56,7 +56,7 @@ class Steering(Launcher):
         ]
 
     def gives(self, submission: Submission, amount: Amount, asked: Amount) -> Amount:
-        """More CPUs to a task of one, and to nobody more memory."""
+        """Amount to give: more CPUs for a task that asks for one, and more memory for none."""
         # To larger tasks some versions of Slurm give what they asked for, whatever an update says. Of the memory
         # that a task asked for at first Slurm keeps no other record, so that it could not be given back.
         return replace(asked, cpus=amount.cpus) if _may_have_more(submission) else asked
@@ -85,19 +85,19 @@ class Steering(Launcher):
         return [Order(commands.release(*tasks), f"start {len(tasks)} fragments")] if tasks else []
 
     def stop(self, fragments: Sequence[Fragment], why: str) -> Sequence[Order]:
-        """Hold what waits, requeue and hold what runs."""
+        """Hold the tasks that wait, requeue and hold those that run."""
         how = {FragmentState.ASKED: commands.hold, FragmentState.RUNNING: commands.requeue_hold_running}
         jobs = {state: jobs_of(fragment for fragment in fragments if fragment.state is state) for state in how}
         return [Order(how[state](*its), why) for state, its in jobs.items() if its]
 
     def of_trainer(self, job: Job) -> str | None:
-        """The array that it is a task of, if that has a tag."""
+        """Array that the job is a task of; None: it has no tag."""
         return job.array if job.comment.startswith(TAG_PREFIX) else None
 
     def tidy(
         self, submission: Submission, needed_again: Callable[[Job], bool], jobs: Iterable[Job]
     ) -> Sequence[Order]:
-        """Put the array right; hold what nobody lent a node to; take up what has ended and is needed again."""
+        """Put the array right; hold tasks without a lent node; requeue ended tasks that are needed again."""
         ours = {fragment.job for fragment in submission.fragments}
         others = [task for task in submission.tasks if task.id not in ours]
         stray = [task.id for task in others if task.state.is_waiting and not task.is_held]
@@ -116,7 +116,7 @@ class Steering(Launcher):
 
 
 def _hold(submission: Submission, stray: Sequence[str]) -> list[Order]:
-    """Hold these tasks; many of them with all that wait, whereupon those are released again that are to start."""
+    """Hold these tasks; if they are many, hold all that wait, and release again those that are to start."""
     # slurmctld keeps waiting tasks that were never changed alone as one record. Named in part they are split off
     # one by one, which kept a slurmctld 22.05 from answering anybody for minutes (4,999 of 5,000 tasks).
     why = f"tasks of {submission.id} wait until they are lent a node"

@@ -1,4 +1,4 @@
-"""Submissions: what users handed to Slurm with a tag, each of which stands for a trainer."""
+"""Submissions: tagged jobs and arrays that users handed to Slurm, each of which stands for a trainer."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Submission:
 
     Attributes:
         id: Slurm's, of the array or the job.
-        submitted_s: when, UTC epoch seconds.
+        submitted_s: time of submission, UTC epoch seconds.
         tasks: its tasks that Slurm still shows, whatever their state.
-        needs: what each of them asks of its node, as far as it was asked about.
+        needs: needs of each task of its node, as far as Slurm was asked about it.
         requeues: whether Slurm requeues a task when it preempts it.
-        begin_s: before when none of them must begin, UTC epoch seconds; 0: at once.
+        begin_s: time before which no task must begin, UTC epoch seconds; 0: at once.
         fragments: its open ones.
-        tag: what its owner wants, or what is wrong with that.
+        tag: wishes of its owner, or the fault of its tag.
     """
 
     id: str
@@ -51,35 +51,35 @@ class Submission:
 
     @property
     def good_tag(self) -> Tag | None:
-        """What its owner wants; None: nothing that can be understood."""
+        """Tag with its owner's wishes; None: none that can be understood."""
         return self.tag if isinstance(self.tag, Tag) else None
 
     @property
     def account(self) -> str:
-        """To which it is charged; empty: Slurm does not say."""
+        """Account that it is charged to; empty: Slurm does not show it."""
         return next((task.account for task in self.tasks), "")
 
     @property
     def max_running(self) -> int:
-        """How many of its tasks may run at once, as its owner asked (``--array=0-9%4``); 0: any number."""
+        """Number of its tasks that may run at once, as its owner asked (``--array=0-9%4``); 0: any number."""
         # Slurm shows that in the record of the tasks that were never changed alone, as long as there are any.
         return max((task.max_running for task in self.tasks), default=0)
 
     @property
     def startable(self) -> list[Job]:
-        """Its tasks that wait for nothing but a node: held, or held by ``tidy`` before anything is lent."""
+        """Tasks that wait for nothing but a node: held, or held by ``tidy`` before anything is lent."""
         busy = {fragment.job for fragment in self.fragments}
         waiting = (task for task in self.tasks if task.state.is_waiting and not task.dependency)
         return [task for task in waiting if task.id not in busy]
 
     @property
     def open_tasks(self) -> str:
-        """Its tasks that have not ended, as orders name them: what has ended cannot be changed."""
+        """Tasks that have not ended, as orders name them: ended tasks cannot be changed."""
         return fold_jobs(task.id for task in self.tasks if not task.state.is_final)
 
     @property
     def waiting_tasks(self) -> str:
-        """Its tasks that wait, as orders name them."""
+        """Tasks that wait, as orders name them."""
         return fold_jobs(task.id for task in self.tasks if task.state.is_waiting)
 
     @property

@@ -38,12 +38,12 @@ _OF_PARTS = re.compile(r"#SBATCH\s+(?:-G|--(?:gres|gpus|gpus-per-node|gpus-per-t
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """What a submission's fragments are made from.
+    """Script and options that a submission's fragments are made from.
 
     Attributes:
-        directory: where it was submitted.
-        account: what it is charged to; empty: the owner's default.
-        qos: likewise.
+        directory: the directory that it was submitted in.
+        account: the account that it is charged to; empty: the owner's default.
+        qos: its QOS; empty: the owner's default.
     """
 
     script: str
@@ -53,9 +53,9 @@ class Pattern:
 
 
 class Submitting(Launcher):
-    """One job of its own for each node. Pure but for reading: see :class:`freetrain.slurm.launcher.Launcher`.
+    """Launcher of a new job for each node. Pure but for reading: see :class:`freetrain.slurm.launcher.Launcher`.
 
-    ``act_as`` is what is put before sbatch to submit as a user, nothing for oneself; None: one may not.
+    ``act_as`` gives the words before sbatch that submit as a user, none for the daemon's own; None: it may not.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Submitting(Launcher):
     runs_tasks = False
 
     def why_not(self, submission: Submission, some_completed: bool = False) -> str:
-        """Only root can submit for others, and Slurm must show what is to be submitted."""
+        """Reason why it cannot be a trainer, as where only root can submit it or it has no script; empty: none."""
         if self._act_as(submission.owner) is None:
             return "freetrain runs the trainings of its own account only here"
         if submission.good_tag is not None and submission.good_tag.is_filler:
@@ -81,17 +81,17 @@ class Submitting(Launcher):
         return ""
 
     def why_not_yet(self, submission: Submission, now_s: float, has_run: bool) -> str:
-        """As the preconditions of its pattern say, of which sbatch takes none over into a fragment."""
+        """First unmet precondition of its pattern; empty: none. sbatch takes none over into a fragment."""
         return why_not_yet(Candidate(submission, now_s, has_run), OF_PATTERNS)
 
     def room(self, submission: Submission) -> int:
-        """Any number, as long as the pattern waits."""
+        """Number of fragments that it can have: any as long as the pattern waits, then those that it has."""
         return _NO_LIMIT if submission.waits else len(submission.fragments)
 
     def lend(
         self, submission: Submission, places: Sequence[NodeLimit], now_s: float, task: str = ""
     ) -> Sequence[Fragment]:
-        """A new job for each place; until Slurm has given it a number it goes by its comment."""
+        """Fragments, a new job for each place; until Slurm has given it a number it goes by its comment."""
         # Two fragments on parts of one node must not have the same name.
         before = [sum(other.node == place.node for other in places[:at]) for at, place in enumerate(places)]
         return [
@@ -107,13 +107,13 @@ class Submitting(Launcher):
         ]
 
     def gives(self, submission: Submission, amount: Amount, asked: Amount) -> Amount:
-        """More memory to all, and more CPUs where there is one process to have them."""
+        """Amount to give: more memory for all, and more CPUs where there is one process to have them."""
         return amount if submission.needs.processes == 1 else replace(amount, cpus=asked.cpus)
 
     def place(
         self, submission: Submission, fragment: Fragment, nodes: Sequence[Node], amount: Amount | None = None
     ) -> Order:
-        """Submit it, for this node only and all of it, or as much of it as the pattern asks for, or more."""
+        """Submit the fragment for this node only: all of it, or as much of it as the pattern asks for, or more."""
         pattern, needs = self._read_pattern(submission.id), submission.needs
         options = {"chdir": pattern.directory, "account": pattern.account, "qos": pattern.qos}
         if amount is not None:
@@ -138,7 +138,7 @@ class Submitting(Launcher):
         return Order(before + command, why, fragment_script(fragment, pattern, needs.in_part))
 
     def stop(self, fragments: Sequence[Fragment], why: str) -> Sequence[Order]:
-        """Cancel them."""
+        """Cancel the fragments whose jobs have a number."""
         known = [fragment.job for fragment in fragments if is_named(fragment)]
         return [Order(commands.cancel(*known), why)] if known else []
 
@@ -160,7 +160,7 @@ class Submitting(Launcher):
         ]
 
     def of_trainer(self, job: Job) -> str | None:
-        """As its comment says."""
+        """Trainer that the job's comment names; None: it is not a fragment."""
         match = _COMMENT.fullmatch(job.comment)
         return match["trainer"] if match else None
 
@@ -228,14 +228,14 @@ _ACCOUNT, _QOS = re.compile(r"\bAccount=(\S+)"), re.compile(r"\bQOS=(\S+)")
 
 
 class PatternReader:
-    """Asks Slurm once for each submission."""
+    """Reader of patterns, which asks Slurm once for each submission."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._known: dict[str, Pattern] = {}
 
     def __call__(self, submission: str) -> Pattern:
-        """The pattern.
+        """The pattern of a submission.
 
         Raises:
             SlurmRefusedError: Slurm keeps no script of it, or does not show it.
@@ -251,13 +251,13 @@ class PatternReader:
 
 
 def _found(what: re.Pattern[str], facts: str) -> str:
-    """Empty where Slurm says nothing, or that there is nothing."""
+    """Value that Slurm shows; empty: it shows none, or a word for none."""
     match = what.search(facts)
     return "" if match is None or match[1] in ("(null)", "N/A") else match[1]
 
 
 def act_as(user: str) -> Command | None:
-    """What makes a command run as this user with their groups; None: this process may not."""
+    """Words before a command that run it as this user with their groups; None: this process may not."""
     try:
         known = pwd.getpwnam(user)
     except KeyError:

@@ -1,6 +1,7 @@
-"""Values of tags: what the text behind each key means.
+"""Readers of the values of tags, from the text behind each key.
 
-Each reader raises a ValueError where that is nothing, with the end of a sentence that begins with key and text.
+Each raises a ValueError where the text is not such a value, with the end of a sentence that begins with key and
+text.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _PATH = re.compile(r"/[A-Za-z0-9._/+@:-]{0,400}")
 
 
 class ArrayKind(StrEnum):
-    """What the tasks of an array are."""
+    """Kind of an array: one training, or programs of their own."""
 
     TRAINING = "training"
     """Together one training, which grows and shrinks."""
@@ -107,7 +108,7 @@ def read_curve(text: str) -> Curve:
 
 
 def read_speeds(text: str) -> tuple[tuple[str, float], ...]:
-    """Feature or type of GPU, with how fast it is there."""
+    """Features or types of GPU, each with the speed there."""
     pairs = [pair.partition(":") for pair in text.split("/")]
     speeds = {read_name(name): read_weight(speed) for name, _, speed in pairs}
     if len(speeds) < len(pairs):
@@ -137,7 +138,7 @@ def read_gradients(text: str) -> float:
 
 
 def read_step(text: str) -> tuple[float, float, float, float, float]:
-    """What makes a step long."""
+    """Coefficients of the length of a step, in seconds, as for key ``step`` in :mod:`freetrain.slurm.tags`."""
     parts = text.split("/")
     if len(parts) != 5:
         raise ValueError("must be five numbers, as 'freetrain curve' prints them")
@@ -146,14 +147,14 @@ def read_step(text: str) -> tuple[float, float, float, float, float]:
 
 
 def read_kind(text: str) -> ArrayKind:
-    """What the tasks are."""
+    """Kind of an array."""
     if text not in list(ArrayKind):
         raise ValueError("is neither training nor tasks")
     return ArrayKind(text)
 
 
 def read_time(text: str) -> str:
-    """A time, or how long after the submission."""
+    """Text of a time, or of a duration after the submission."""
     if not _SPAN.fullmatch(text) and not _is_time(text):
         raise ValueError(
             "is neither a time, as 2026-12-01T08:00, nor how long after its submission, as 90m, 12h, 3d"
@@ -177,7 +178,7 @@ def read_yes(text: str) -> bool:
 
 
 def time_s(text: str, submitted_s: float) -> float:
-    """When that is, UTC epoch seconds; a time is this machine's, as in Slurm's commands."""
+    """UTC epoch seconds of a text of :func:`read_time`; a time is this machine's, as in Slurm's commands."""
     span = _SPAN.fullmatch(text)
     return (
         datetime.fromisoformat(text).timestamp() if span is None else submitted_s + int(span[1]) * _SPAN_S[span[2]]

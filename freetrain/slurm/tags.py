@@ -39,14 +39,14 @@ _BLANKS = " \t\r\n"
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """What a trainer's owner wants; :data:`KEYS` says what each field means, and what holds if it is not given.
+    """Wishes of a trainer's owner; :data:`KEYS` has the meaning of each field, and its value if it is not given.
 
     Attributes:
-        directory: None: its progress is not known.
+        directory: the trainer's directory; None: its progress is not known.
         curve: (nodes, samples/s) as measured by the owner.
-        task_nodes: minimum and maximum.
+        task_nodes: minimum and maximum for each task; None: one node.
         save_s: 0: a task makes no checkpoint, a training loses only what it is doing.
-        boot_s: until a new node's program begins, or has joined the others.
+        boot_s: seconds until a new node's program begins, or has joined the others.
         speeds: feature or type of GPU, and the speed there; on other nodes its speed is 1.
         step_s_by_size: seconds of a step by nodes and servers (``freetrain.core.trainer``).
     """
@@ -92,13 +92,13 @@ class Tag:
         return self.task_nodes is not None
 
     def deadline_s(self, submitted_s: float) -> float | None:
-        """When it shall be complete, UTC epoch seconds; None: whenever."""
+        """Time by which it shall be complete, UTC epoch seconds; None: any time."""
         return None if self.deadline is None else time_s(self.deadline, submitted_s)
 
 
 @dataclass(frozen=True, slots=True)
 class WrongTag:
-    """A tag that says something that cannot be."""
+    """A tag that cannot be used, with the reason."""
 
     why: str
 
@@ -206,7 +206,7 @@ def check_values(values: Mapping[str, str]) -> Tag | WrongTag:
 
 
 def format_tag(values: Mapping[str, str]) -> str:
-    """A comment that says this; the values are taken as they are."""
+    """A comment with the tag of these keys and values, which are taken as they are."""
     return TAG_PREFIX + ",".join(f"{name}={value}" for name, value in values.items())
 
 

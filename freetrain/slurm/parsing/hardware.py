@@ -33,7 +33,7 @@ _SWITCH_NAMES = ("SwitchName", "BlockName", "AggregatedBlock")
 
 
 NodeRows = KnownRows[Node | str]
-"""The node of a row of scontrol, or why it was not understood."""
+"""The node of a row of scontrol, or the reason why the row was not understood."""
 
 
 def parse_nodes(text: str, in_parts: bool = False, known: NodeRows | None = None) -> tuple[list[Node], list[str]]:
@@ -112,7 +112,7 @@ def parse_partition(row: Mapping[str, str]) -> Partition:
 
 
 def default_memory_mb(fields: Mapping[str, str]) -> int:
-    """What a job gets that asks for no memory, of a partition or a whole configuration; 0: no limit."""
+    """Megabytes of a job that asks for no memory, in a partition or by the whole configuration; 0: no limit."""
     given = (fields.get(name, "").strip() for name in ("DefMemPerCPU", "DefMemPerNode"))
     return next((int(text) for text in given if re.fullmatch(r"[0-9]{1,18}", text)), 0)
 
@@ -138,7 +138,7 @@ def parse_reservations(text: str) -> tuple[list[Reservation], list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class _Switch:
-    """A line: what it names, how high that stands, and the nodes below it."""
+    """A switch, or a block of nodes, with its height and the nodes below it."""
 
     name: str
     height: int

@@ -93,7 +93,7 @@ def tasks_of(job: Job) -> Iterator[Job]:
 
 
 def waiting_tasks(id_: str) -> int:
-    """How many tasks an array's record stands for, no more than may run at once; 1 where nobody knows."""
+    """Number of tasks that a job's record stands for, no more than may run at once; 1 where that is unknown."""
     _, bracket, tasks = id_.partition("_[")
     if not bracket:
         return 1
@@ -106,7 +106,7 @@ def waiting_tasks(id_: str) -> int:
 
 
 def max_running_of(id_: str) -> int:
-    """How many tasks of an array's record may run at once; 0: any number, or none of them waits with others."""
+    """Number of tasks of an array's record that may run at once; 0: any number, or it is one job or task."""
     throttle = id_.partition("_[")[2].rstrip("]").partition("%")[2]
     return int(throttle) if throttle.isdecimal() else 0
 
@@ -139,7 +139,7 @@ def parse_cancellers(text: str) -> frozenset[int]:
 
 
 def parse_preemptions(text: str) -> Mapping[str, float]:
-    """Job → when it was asked to leave, of those that were, from what ``ask_preemptions`` printed.
+    """Job → time at which it was asked to leave, UTC epoch seconds, if it was, as ``ask_preemptions`` printed.
 
     Raises:
         SlurmUnclearError: it is not such a table; a preempted fragment would be taken for one that has completed.

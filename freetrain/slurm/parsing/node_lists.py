@@ -15,7 +15,7 @@ from freetrain.core.node import Nodes
 from freetrain.slurm.parsing.words import NOTHING
 
 MOST_NODES = int(bounds.NODES.most)
-"""No list names more: nobody is to wait, or to lose their memory, until a slip of the pen has been counted out."""
+"""Most nodes that a list may name: to count out a slip of the pen must take neither long nor all memory."""
 # No name has what ClusterShell takes for an operator.
 _NAME = re.compile(r"[^\[\],\s!&^]{1,255}")
 # No bracket within brackets, no range from within a number: else each of a thousand is read to the end.
@@ -30,7 +30,7 @@ _GAP = re.compile(r"[^\s,\[]\s+[^\s,\]]")
 def expand_nodes(text: str) -> Nodes:
     """The nodes of a list such as ``c[01-16,20]``, as Slurm prints it; ``n1;n2`` would be one name.
 
-    What people write is for ``slurm/node_groups.py``, which refuses that.
+    Lists that people write are for ``slurm/node_groups.py``, which refuses such a name.
 
     Raises:
         ValueError: it is no list of nodes, or names too many.
@@ -63,7 +63,7 @@ def _no_list(text: str) -> ValueError:
 
 
 def require_countable(text: str) -> None:
-    """Judge a list by what its brackets say, as to count it out might take all memory.
+    """Refuse a list by the numbers in its brackets, as to count it out might take all memory.
 
     Raises:
         ValueError: it names too many nodes, or has something else in its brackets than numbers.
@@ -83,7 +83,7 @@ def require_countable(text: str) -> None:
 
 
 def _named(digits: str, pieces: Iterable[re.Match[str]]) -> int:
-    """How many numbers a pair of brackets has, with digits before it: ClusterShell reads 3[1-20] as 31-320."""
+    """Number of names in a pair of brackets, with digits before it: ClusterShell reads 3[1-20] as 31-320."""
     return sum(_span(digits + piece[1], digits + piece[2]) if piece[2] else 1 for piece in pieces)
 
 

@@ -1,4 +1,4 @@
-"""What every line of Slurm's texts is made of: fields, times, limits, amounts, and words for nothing. Pure."""
+"""Parts of the lines of Slurm's texts: fields, times, limits, amounts, and words for nothing. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from freetrain.core.amounts import Amount, Gres
 from freetrain.durations import parse_duration
 
 NOTHING = frozenset({"", "(null)", "N/A", "Unknown", "None", "NONE", "n/a"})
-"""Slurm's words for what is not there."""
+"""Slurm's words for a value that is not there."""
 
 
 _Facts = TypeVar("_Facts")
@@ -34,7 +34,7 @@ class KnownRows(Generic[_Facts]):
 
 
 def lines_of(text: str, beginning: str) -> Iterator[str]:
-    """The lines that begin so."""
+    """Lines of a text that have this beginning."""
     return (line for line in text.splitlines() if line.startswith(beginning))
 
 
@@ -57,7 +57,7 @@ def text_or_nothing(text: str) -> str:
 
 
 def time_of(text: str) -> float | None:
-    """UTC epoch seconds; None: Slurm says that there is none, or something else."""
+    """Time in UTC epoch seconds; None: the text has a word for none, or something else."""
     return float(text) if text.isdecimal() and float(text) in bounds.INSTANT else None
 
 

@@ -9,7 +9,7 @@ Pure questions are asked of them. A and B are kinds of jobs: a partition and a Q
     limits       in which limits do fragments count that the site's jobs need, too
     findings     what is not as it should be: of the partition, the QOS, the settings, the reservations
 
-Anybody who judges Slurm asks these: ``config check`` and ``config init``, the daemon's guard, its meter.
+All that judge Slurm ask these: ``config check`` and ``config init``, the daemon's guard, its meter.
 
 Each finding comes with changes. ``advice`` applies them, asks the model again, and adds what is missing: no error
 is left, and no pair of the site's own kinds preempts, or is locked out, that did not before. Where the settings

@@ -48,7 +48,7 @@ class Plan:
     """Changes after which nothing is unsafe.
 
     Attributes:
-        changes: finding → what mends it, in the order in which they were found.
+        changes: finding → changes that mend it, in the order in which the findings came.
     """
 
     queue: FragmentQueue
@@ -57,7 +57,7 @@ class Plan:
 
     @property
     def all_changes(self) -> tuple[SiteChange, ...]:
-        """Each change once."""
+        """Changes for all findings, each once, in the order in which the lines are typed."""
         return in_typing_order(change for changes in self.changes.values() for change in changes)
 
 
@@ -66,8 +66,8 @@ class Advice:
     """Findings on harm, with the plan that mends them.
 
     Attributes:
-        findings: what is unsafe first; with lines that mend it, or none where no lines do.
-        plan: what all these lines come to; None: nothing is unsafe, or nothing mends it.
+        findings: the unsafe ones first; each with lines that mend it, or none where no lines do.
+        plan: the plan of all these lines; None: nothing is unsafe, or nothing mends it.
     """
 
     findings: Sequence[Finding]
@@ -111,7 +111,7 @@ def best_plan(site: Site, premise: Premise) -> Plan | None:
 
 
 def premises(site: Site, wish: FragmentQueue) -> list[FragmentQueue]:
-    """Where fragments might be meant to run, the settings' own premise first.
+    """Queues in which fragments might be meant to run, the settings' own first.
 
     A QOS of their own is thought of where Slurm preempts by QOS, or the settings name one.
     """
@@ -147,7 +147,7 @@ def _near(name: str, known: Iterable[str]) -> str:
 
 
 def missing_names(site: Site, queue: FragmentQueue) -> list[Finding]:
-    """Names in the settings that Slurm does not have, each with what makes them."""
+    """Findings on names in the settings that Slurm does not have, each with changes that make them."""
     findings = []
     if name := queue.missing(site.partitions):
         there = ", ".join(sorted(site.partitions)) or "none"
@@ -162,7 +162,7 @@ def missing_names(site: Site, queue: FragmentQueue) -> list[Finding]:
 
 
 def _made_partition(site: Site, queue: FragmentQueue, name: str) -> tuple[SiteChange, ...]:
-    """One with all nodes, below all partitions, or equal to those of tier 0, which go up then."""
+    """Change that makes a partition of all nodes, below all others, or equal to those of tier 0, which go up."""
     lowest = min((partition.partition.priority_tier for partition in site.partitions.values()), default=1)
     by_qos = {"AllowQos": queue.qos or best_fragment_qos(site, OWN)}
     fields = {
@@ -182,7 +182,7 @@ def _unmended(site: Site, premise: Premise) -> list[Finding]:
 
 
 def _plan(site: Site, premise: Premise, queue: FragmentQueue) -> Plan | None:
-    """What mends all that is unsafe where fragments run in this queue; None: something cannot be mended."""
+    """Plan that mends all that is unsafe where fragments run in this queue; None: something cannot be mended."""
     wanted = {"partition": queue.partition, "qos": queue.qos}
     settings = [setting(key, name) for key, name in wanted.items() if name != getattr(premise.queue, key)]
     meant = queue
@@ -210,7 +210,7 @@ def _plan(site: Site, premise: Premise, queue: FragmentQueue) -> Plan | None:
 
 
 def judge_own_jobs(before: Site, after: Site, *queues: FragmentQueue) -> list[Finding]:
-    """Effects of changes on the site's own jobs: pairs that may preempt, jobs that are locked out, another order.
+    """Findings on changes that affect the site's own jobs: pairs that may preempt, locked-out jobs, another order.
 
     The queues are where fragments would run, and also where they were meant to run before.
     """
@@ -302,7 +302,7 @@ def _with_changes(site: Site, plan: Plan, finding: Finding, changes: Sequence[Si
 
 
 def _concerned(site: Site, change: SiteChange) -> str:
-    """The jobs of the site's that a line concerns; empty: it only says that nothing happens to them."""
+    """Jobs of the site's that a line concerns, in words; empty: the line only protects them."""
     if change.target is Target.PARTITION:
         return "" if change.value == "OFF" else f"all jobs in partition {change.name}"
     if change.target is Target.QOS:

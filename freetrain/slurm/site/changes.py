@@ -25,7 +25,7 @@ NEW_PARTITION = {
 
 
 class Target(StrEnum):
-    """What a change is made to."""
+    """Kind of object that a change is made to."""
 
     CONF = "slurm.conf"
     PARTITION = "partition"
@@ -46,12 +46,12 @@ _ORDER = (Target.QOS, Target.ACCOUNT, Target.USER, Target.PARTITION, Target.CONF
 
 @dataclass(frozen=True, slots=True)
 class SiteChange:
-    """One change.
+    """A change that an admin types as a line.
 
     Attributes:
         name: the partition's, QOS's, account's or reservation's; of a user ``user@account``.
         key: the field; empty: the object is made, or of a reservation deleted.
-        value: what it is set to, or what is added to or taken from it.
+        value: value that it is set to, or that is added to or taken from it.
         sign: ``=``, ``+=`` or ``-=``.
         row: the fields of a partition that is made.
     """
@@ -65,7 +65,7 @@ class SiteChange:
 
     @property
     def line(self) -> str:
-        """As an admin types it."""
+        """Line that an admin types."""
         setting = f"{self.key}{self.sign}{self.value}"
         match self.target:
             case Target.CONF:
@@ -159,29 +159,29 @@ partition = partial(SiteChange, Target.PARTITION)
 qos = new_qos = partial(SiteChange, Target.QOS)
 delete_reservation = partial(SiteChange, Target.RESERVATION)
 setting = partial(SiteChange, Target.SETTINGS, "slurm")
-"""``slurm.partition`` or ``slurm.qos`` of freetrain.toml."""
+"""Change of ``slurm.partition`` or ``slurm.qos`` of freetrain.toml."""
 
 
 def new_partition(name: str, nodes: Iterable[str], **fields: str) -> SiteChange:
-    """A partition that is made."""
+    """Change that makes a partition."""
     row = {"Nodes": fold_nodes(nodes) or "<all>", **fields, "State": "UP"}
     return SiteChange(Target.PARTITION, name, row=tuple(row.items()))
 
 
 def qos_of_accounts(accounts: Iterable[str], name: str) -> SiteChange:
-    """Lets accounts use a QOS."""
+    """Change that lets accounts use a QOS."""
     return SiteChange(Target.ACCOUNT, ",".join(accounts), "QOS", name, "+=")
 
 
 def unset_default_qos(account: str, user: str = "") -> SiteChange:
-    """Lets jobs that name no QOS have the one that they had before somebody set another."""
+    """Change that gives jobs that name no QOS the one that they had before somebody set another."""
     if user:
         return SiteChange(Target.USER, f"{user}@{account}", "DefaultQOS", "-1")
     return SiteChange(Target.ACCOUNT, account, "DefaultQOS", "-1")
 
 
 CLOCK_BY_NETWORK = SiteChange(Target.MACHINE, "", value="timedatectl set-ntp true")
-"""Lets this machine's clock be set by NTP."""
+"""Change that lets NTP set this machine's clock."""
 
 
 def _with_setting(site: Site, key: str, value: str) -> Site:
@@ -229,7 +229,7 @@ def _value_after(before: str, change: SiteChange, key: str) -> str:
 
 
 def _limit_after(before: str, value: str) -> str:
-    """-1 takes a limit away, and ``cpu=-1`` that of CPUs alone; other resources keep theirs."""
+    """Limit after a change: -1 takes it away, and ``cpu=-1`` that of CPUs alone; other resources keep theirs."""
     if value == "-1":
         return ""
     if "=" not in value:

@@ -1,4 +1,4 @@
-"""What Slurm shows of a site: its settings, partitions, QOS and associations, as rows and as typed facts. Pure."""
+"""Facts that Slurm shows of a site: its settings, partitions, QOS and associations, as rows and typed. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class NameFilter:
     """Names that a partition allows, and denies.
 
     Attributes:
-        kind: of what, as in Slurm's fields: ``Accounts``, ``Qos``.
+        kind: kind of the names, as in Slurm's fields: ``Accounts``, ``Qos``.
         allow: the only ones; None: all.
         deny: those that are not admitted in any case.
     """
@@ -66,14 +66,14 @@ class NameFilter:
 
 @dataclass(frozen=True, slots=True)
 class SitePartition:
-    """A partition, and which jobs may run in it.
+    """A partition, with the accounts and the QOS whose jobs may run in it.
 
     Attributes:
         partition: its nodes, tier and preemption.
         row: all that Slurm shows of it.
         accounts: those that may use it.
         job_qos: QOS that jobs in it may have.
-        billing: what is charged of each resource, by name in small letters; None: one for each CPU.
+        billing: charge of each resource, by name in small letters; None: one for each CPU.
     """
 
     partition: Partition
@@ -84,7 +84,7 @@ class SitePartition:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Name of the partition."""
         return self.partition.name
 
     @property
@@ -105,7 +105,7 @@ class SitePartition:
 
     @property
     def over_s(self) -> float | None:
-        """How long jobs may go on after their limit; None: as the cluster says."""
+        """Seconds that jobs may go on after their limit; None: as the cluster's settings have it."""
         return parse_over_time(self.row.get("OverTimeLimit", "NONE"))
 
 
@@ -117,10 +117,10 @@ class Qos:
         row: all that accounting shows of it.
         preempts: QOS whose jobs its jobs may preempt.
         preempt_mode: CANCEL, REQUEUE …; empty: the cluster's.
-        grace_s: how long a preempted job with it may go on.
-        exempt_s: for how long after its start a job with it is not preempted; None: as the cluster says.
+        grace_s: seconds that a preempted job with it may go on.
+        exempt_s: seconds after its start in which a job with it is not preempted; None: as the cluster's settings.
         priority: the higher the sooner its jobs start.
-        usage_factor: what their usage is multiplied by before it counts against their users.
+        usage_factor: factor by which their usage counts against their users.
         flags: as DenyOnLimit.
         limits: its limits by their names, as GrpTRES, each as accounting shows it.
     """
@@ -137,7 +137,7 @@ class Qos:
     limits: Mapping[str, str]
 
     def named_limits(self, prefixes: tuple[str, ...]) -> tuple[str, ...]:
-        """Its limits whose names begin so, as ``GrpTRES=node=8``."""
+        """Limits whose names begin with a prefix, as ``GrpTRES=node=8``."""
         return tuple(f"{key}={limit}" for key, limit in self.limits.items() if key.startswith(prefixes))
 
 
@@ -161,7 +161,7 @@ class Association:
     limits: Mapping[str, str]
 
     def __str__(self) -> str:
-        """As it is called in sentences."""
+        """Name of the association in sentences."""
         return f"user {self.user} in account {self.account}" if self.user else f"account {self.account}"
 
     @property
@@ -172,16 +172,16 @@ class Association:
 
 @dataclass(frozen=True)
 class Site:
-    """All that decides whether fragments harm the site's jobs, and whether they can start.
+    """Facts that decide whether fragments harm the site's jobs, and whether they can start.
 
     Attributes:
         qos_rows: QOS by name; None: not asked for, or unknown.
         association_rows: accounts and users; None: not asked for, or unknown.
         reservations: that run or will.
         gpu_nodes: the nodes that have GPUs.
-        problem: why something of it is unknown or of before; empty: nothing is.
-        clock_ahead_s: how far this machine's clock is ahead of the controller's, at least, in whole seconds; 0: no
-            difference can be seen.
+        problem: reason why something of it is unknown or out of date; empty: nothing is.
+        clock_ahead_s: whole seconds that this machine's clock is ahead of the controller's, at least; negative:
+            behind; 0: no difference can be seen.
     """
 
     conf: Row
@@ -253,7 +253,7 @@ class Site:
 
     @cached_property
     def limited_above(self) -> Callable[[str], Names]:
-        """Of an account, itself and those above it, those that have limits; the account alone if none has."""
+        """Function of an account: itself and those above it, where they have limits; itself alone if none has."""
         limited = {account.account for account in self.accounts if account.limits}
         return cache(lambda name: frozenset(limited.intersection(self.accounts_above(name)) or {name} - {""}))
 
@@ -262,7 +262,7 @@ class Site:
         return {account.account: account.parent for account in self.accounts}
 
     def without_clock(self) -> Site:
-        """The same, whatever the clocks say."""
+        """The site without a difference of clocks."""
         return replace(self, clock_ahead_s=0.0)
 
 

@@ -1,4 +1,4 @@
-"""Values of single fields that fit no fragment: which, why, and the value that does. Pure."""
+"""Values of single fields that fit no fragment, each with the reason and a value that fits. Pure."""
 
 from __future__ import annotations
 

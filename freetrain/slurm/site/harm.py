@@ -47,17 +47,17 @@ _TOLERABLE_CLOCK_S = 5.0
 
 @dataclass(frozen=True)
 class Premise:
-    """Where fragments are to run, and what is wanted of them.
+    """Assumption of a judgement: the queue in which fragments are to run, and what is wanted of them.
 
     Attributes:
         queue: the partitions, and the QOS if they have one of their own.
         tolerable_s: the longest delay of a job of the site's that is not too much.
         owners: users whose trainings are known, with the accounts that they are charged to.
-        shortest_hole_s: the shortest in which something is lent.
+        shortest_hole_s: the shortest hole in which something is lent.
         spares_suspendable: whether nodes that Slurm powers down are left alone.
         in_parts: whether parts of nodes are lent.
         steers: whether fragments are their owners' own tasks; else freetrain submits them.
-        account: that of the daemon.
+        account: account that the daemon runs as.
     """
 
     queue: FragmentQueue
@@ -71,7 +71,7 @@ class Premise:
 
 
 def judge_harm(site: Site, premise: Premise) -> list[Finding]:
-    """All that would make the site's jobs wait, what is unsafe first.
+    """Findings on all that would make the site's jobs wait, the unsafe ones first.
 
     1. Slurm preempts, by tiers of partitions or by QOS.
     2. The partition is no other than freetrain's: not the default one, and others have its nodes, too. Or the QOS
@@ -136,7 +136,7 @@ def _another_default(site: Site, premise: Premise, own: SitePartition) -> SiteCh
 
 
 def preempt_by_partition(site: Site, queue: FragmentQueue) -> tuple[SiteChange, ...]:
-    """Switches preemption on for fragments alone: every other partition says that its jobs are not preempted."""
+    """Changes that switch preemption on for fragments alone: jobs of all other partitions are not preempted."""
     others = sorted(name for name in site.partitions if name not in queue.partitions)
     off = [partition(name, "PreemptMode", "OFF") for name in others]
     return (*off, conf("PreemptType", BY_PARTITION), conf("PreemptMode", "REQUEUE"))
@@ -223,7 +223,7 @@ def _by_partition(site: Site, premise: Premise, own: SitePartition) -> Iterator[
 
 
 def _below(site: Site, own: SitePartition, others: Iterable[SitePartition]) -> tuple[SiteChange, ...]:
-    """Freetrain's partition below all others. With one of tier 0 the site's all go up by one."""
+    """Changes that put freetrain's partition below all others; if one has tier 0, the others all go up by one."""
     lowest = min(other.partition.priority_tier for other in others)
     if lowest > 0:
         return (partition(own.name, "PriorityTier", f"{lowest - 1}"),)
@@ -262,12 +262,12 @@ def _by_qos(site: Site, premise: Premise, own: SitePartition) -> Iterator[Findin
 
 
 def make_qos(name: str) -> tuple[SiteChange, ...]:
-    """Makes a QOS for fragments, which every other preempts where Slurm preempts by QOS."""
+    """Changes that make a QOS for fragments, which every other preempts where Slurm preempts by QOS."""
     return (new_qos(name), qos(name, "PreemptMode", "requeue"), qos(name, "UsageFactor", "0"))
 
 
 def _of_admission(site: Site, premise: Premise, own: SitePartition) -> Iterator[Finding]:
-    """Fragments have no other QOS than theirs."""
+    """Findings on a partition that does not admit the QOS of fragments, or admits another that they could have."""
     name, admitted = premise.queue.qos, own.job_qos.admitted
     if name:
         if not own.job_qos.admits(name):
@@ -388,7 +388,7 @@ def _of_limits(site: Site, premise: Premise, own: SitePartition) -> Iterator[Fin
 
 
 def _out_of_limits(site: Site, premise: Premise, own: SitePartition, of_partition: bool) -> Iterator[SiteChange]:
-    """A partition of fragments' own where the limits are those of the partition, else a QOS of their own."""
+    """Changes for a partition of fragments' own where the limits are the partition's, else for a QOS."""
     if of_partition:
         yield new_partition(OWN, own.partition.nodes, AllowQos=premise.queue.qos)
         yield setting("partition", OWN)
@@ -405,19 +405,19 @@ def _out_of_limits(site: Site, premise: Premise, own: SitePartition, of_partitio
 
 
 def admit_accounts_to(site: Site, name: str) -> Iterator[SiteChange]:
-    """Lets every account use a QOS, where Slurm keeps jobs from QOS that they may not have."""
+    """Change that lets every account use a QOS, where Slurm enforces that; none where some account may use it."""
     accounts = sorted({association.account for association in site.associations} - {"root"})
     if accounts and not any(name in association.qos for association in site.associations):
         yield qos_of_accounts(accounts, name)
 
 
 def most_submitted(nodes: int) -> int:
-    """How many jobs a user may have waiting, as is proposed: a training has as many tasks as it can use nodes."""
+    """Proposed limit of the jobs that a user may submit: a training has as many tasks as it can use nodes."""
     return max(1000, 2 * nodes)
 
 
 def what_preemption_means(site: Site, premise: Premise) -> str:
-    """What becomes of a fragment that Slurm takes a node back from, in a sentence; empty: Slurm preempts none."""
+    """Sentence on the fate of a fragment that Slurm takes a node back from; empty: Slurm preempts none."""
     mode = what_is_done_to_fragments(site, premise.queue)
     done = what_is_done(mode) & STOPS
     if not done:

@@ -14,7 +14,7 @@ from freetrain.slurm.site.facts import Association, Names, Qos, Site, SitePartit
 from freetrain.slurm.site.preemption import fragment_qos, is_shared, sites_on
 
 OF_ALL, OF_EACH = ("Grp",), ("MaxTRESP", "MaxJobsP", "MaxSubmitP")
-"""How the limits of a QOS begin on what all its jobs have together, and on what each user or account has."""
+"""Prefixes of a QOS's limits on what all its jobs have together, and on what each user or account has."""
 _OF_EACH_ASSOCIATION = ("MaxJobs", "MaxSubmit")
 """Limits of a user on what their jobs have together."""
 

@@ -18,7 +18,7 @@ from freetrain.slurm.site.changes import Target
 from freetrain.slurm.site.facts import BY_PARTITION, BY_QOS, Names, Qos, Site, SitePartition
 
 STOPS = frozenset({"CANCEL", "REQUEUE"})
-"""What Slurm may do to a job that it preempts so that it leaves its node; suspended jobs keep memory and GPUs."""
+"""Words of a PreemptMode by which a preempted job leaves its node; suspended jobs keep memory and GPUs."""
 # These say who may preempt, or how suspended jobs go on, and not what is done.
 _FLAGS = frozenset({"WITHIN", "PRIORITY", "GANG"})
 
@@ -50,7 +50,7 @@ def mode_words(mode: str) -> Names:
 
 
 def what_is_done(mode: str) -> Names:
-    """What a PreemptMode does to jobs that are preempted; OFF, or nothing: they are not."""
+    """Actions of a PreemptMode on preempted jobs, in Slurm's words; OFF, or empty: no job is preempted."""
     return mode_words(mode) - _FLAGS
 
 
@@ -163,12 +163,12 @@ def best_fragment_qos(site: Site, wish: str, among: Names | None = None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What becomes of preempted fragments, as their partition or a QOS of theirs says.
+    """Fate of preempted fragments, which their partition or a QOS of theirs sets.
 
     Attributes:
-        of: what says so.
+        of: kind of object that sets it: a partition or a QOS.
         mode: the PreemptMode that counts.
-        grace_s: for how long they may go on.
+        grace_s: seconds that they may go on.
     """
 
     of: Target
@@ -178,7 +178,7 @@ class Fate:
 
 
 def fates(site: Site, queue: FragmentQueue, own: SitePartition) -> list[Fate]:
-    """What becomes of fragments in a partition; by QOS it may differ."""
+    """Fates of preempted fragments in a partition: one for each QOS where Slurm preempts by QOS, else one."""
     if site.settings.preempt_type != BY_QOS:
         return [Fate(Target.PARTITION, own.name, own.partition.preempt_mode, own.partition.grace_s)]
     of_fragments = site.qos_among(fragment_qos(site, queue, own))
@@ -186,13 +186,13 @@ def fates(site: Site, queue: FragmentQueue, own: SitePartition) -> list[Fate]:
 
 
 def what_is_done_to_fragments(site: Site, queue: FragmentQueue) -> str:
-    """The PreemptMode that counts for fragments; where it differs that of the cluster."""
+    """The PreemptMode that counts for fragments; where it differs among them, that of the cluster."""
     modes = {fate.mode for fate in fates(site, queue, ours(site, queue)[0])}
     return modes.pop() if len(modes) == 1 else site.settings.preempt_mode
 
 
 def leaving_bound_s(site: Site, queue: FragmentQueue) -> float:
-    """For how long a fragment may stay on its node after Slurm has asked it to leave: until SIGKILL.
+    """Most seconds that a fragment may stay on its node after Slurm has asked it to leave: until SIGKILL.
 
     The time of an Epilog, or of a process that cannot be killed (UnkillableStepTimeout), comes on top.
     """
@@ -201,14 +201,14 @@ def leaving_bound_s(site: Site, queue: FragmentQueue) -> float:
 
 
 def exempt_s(site: Site, queue: FragmentQueue) -> float:
-    """For how long after its start a fragment may be safe from preemption."""
+    """Most seconds after its start in which a fragment may be safe from preemption."""
     return max(
         (exempt for kind in ours(site, queue) for exempt, _ in exempt_times(site, queue, kind)), default=0.0
     )
 
 
 def exempt_times(site: Site, queue: FragmentQueue, partition: SitePartition) -> Iterator[tuple[float, Qos | None]]:
-    """For how long fragments are safe, each with the QOS that says so; None: the cluster's settings do."""
+    """Seconds in which fragments are safe, each with the QOS that sets them; None: the cluster's settings do."""
     # However Slurm preempts, a QOS comes before the cluster: that of the partition, or that of the job. Which of
     # the two comes first depends on their flags (OverPartQOS), so the longer one is taken.
     known = site.qos

@@ -1,4 +1,4 @@
-"""Reads the site by Slurm's commands, a part at a time: it changes seldom, and each question costs a little."""
+"""Reader of the site by Slurm's commands, a part at a time: it changes seldom, and a question costs a little."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from freetrain.slurm.settings import clock_ahead_s, parse_conf, parse_told_s
 from freetrain.slurm.site.facts import BY_QOS, Site, parse_associations, parse_qos
 
 ALL_QUESTIONS = 4
-"""Settings, partitions, QOS, associations."""
+"""Number of questions: settings, partitions, QOS, associations."""
 
 
 class SiteReader:
-    """Keeps what Slurm last showed of its site.
+    """Reader of the site, which keeps what Slurm last showed of it.
 
     Attributes:
-        asked: how many questions there were.
+        asked: number of questions so far.
         rejected: lines about partitions that were not understood.
     """
 

@@ -1,6 +1,6 @@
-"""What keeps fragments from starting or waiting, what fences them, and what they cost their owners. Pure.
+"""Findings on fragments that cannot start or wait, on what fences them, and on their cost for owners. Pure.
 
-Most of it is a value of one field that fits no fragment: the tables below say which, why, and the value that does.
+Most of them are values of one field that fit no fragment: see :mod:`freetrain.slurm.site.fields`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from freetrain.slurm.site.harm import Premise, admit_accounts_to, most_submitted
 from freetrain.slurm.site.limits import limited_associations, qos_of_fragments
 
 _LITTLE = 0.25
-"""A lent node that is charged like this share of an ordinary one, or less, costs its user little."""
+"""Share of the charge for an ordinary node; a lent node that is charged that or less costs its user little."""
 # Maintenance does not last for a month: such a reservation was forgotten, or is meant for ever.
 _FOREVER_S = 30 * 86400.0
 # A fragment that has to end sooner loses what its training booted.
@@ -40,22 +40,22 @@ _SHORT_S = 600.0
 _FEW_TASKS = 100
 _MANY_SHOWN = 5
 _ON_RUNNING, _ON_WAITING = ("GrpTRES", "GrpJobs", "MaxTRESP", "MaxJobsP"), ("GrpSubmit", "MaxSubmitP")
-"""How the limits of a QOS begin on what runs at once, and on what waits and runs."""
+"""Prefixes of a QOS's limits on what runs at once, and on what waits and runs."""
 # A fragment is pinned and released; the rest is what a look asks, and other commands of the same account.
 _ORDERS_A_NODE, _QUESTIONS = 2, 10
 
 
 def judge_terms(site: Site, premise: Premise) -> list[Finding]:
-    """All that is not as it should be, though it harms nobody's jobs.
+    """Findings on all that is not as it should be, though it harms nobody's jobs.
 
     1. The partition takes jobs of one whole node, from users, for as long as the shortest hole.
     2. The QOS of fragments lets them start, and not before the site's jobs.
     3. Slurm's settings neither hide holes nor lose what fragments did.
     4. Limits of Slurm's own fence what runs there, and what waits.
     5. A lent node costs its user nothing or little; fragments count in no account's limit.
-    6. Somebody has decided about nodes that Slurm powers down, and about reservations that never end.
+    6. Nodes that Slurm powers down are spared, and no reservation of all nodes lasts for months.
     7. Where parts of nodes are lent, a fragment is confined to its own, and ends with all that it started.
-    8. Anybody who submits jobs gets the QOS of fragments only if they ask for it, and may have it.
+    8. Users get the QOS of fragments only if they ask for it, and may have it.
     """
     most_nodes = len(own_nodes(site, premise.queue))
     in_partitions = (
@@ -124,7 +124,7 @@ def _of_qos_fields(site: Site, premise: Premise, own: SitePartition, quality: Qo
 
 
 def _of_sizes(premise: Premise, own: SitePartition, quality: Qos) -> Iterator[Finding]:
-    """Limits within which no fragment fits, which has a node or at least one CPU of it."""
+    """Findings on limits within which no fragment fits; it has a node, or at least one CPU of it."""
     smallest = {"cpu": 1.0, "node": 1.0} if premise.in_parts else {"cpu": own.cpus_of_a_node, "node": 1.0}
     for key, limit in quality.limits.items():
         is_least = key == "MinTRES"
@@ -172,7 +172,7 @@ def _of_settings(site: Site, premise: Premise) -> Iterator[Finding]:
 
 
 def _of_fences(site: Site, premise: Premise, own: SitePartition, most_nodes: int) -> Iterator[Finding]:
-    """A QOS of fragments or of their partition limits what runs at once, and what waits."""
+    """Findings where no QOS of fragments or of their partition limits what runs at once, or what waits."""
     if not site.settings.has_accounting:
         return
     if not site.enforces_limits:
@@ -311,20 +311,20 @@ class RateLimit:
     """A bucket of tokens, of which each question and each order takes one.
 
     Attributes:
-        tokens: how many there are at most.
-        tokens_per_s: how many come back.
+        tokens: most tokens that there are at once.
+        tokens_per_s: tokens that come back in a second.
     """
 
     tokens: int
     tokens_per_s: float
 
     def lasts_s(self, orders: int) -> float:
-        """How long so many orders take at least."""
+        """Seconds that so many orders take at least."""
         return max(0.0, orders - self.tokens) / self.tokens_per_s
 
 
 def parse_rate_limit(controller_parameters: str) -> RateLimit | None:
-    """What SlurmctldParameters say of it; None: there is no limit. The defaults are Slurm's."""
+    """Rate limit in SlurmctldParameters; None: there is none. The defaults are Slurm's."""
     given = dict(word.partition("=")[::2] for word in controller_parameters.split(","))
     if "rl_enable" not in given:
         return None
