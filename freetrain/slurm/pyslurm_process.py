@@ -138,7 +138,7 @@ class PyslurmProcess:
         except TimeoutError:
             self._give_up(SlurmUnreachableError(f"pyslurm got no answer within {self._timeout_s:g} s.", _LOOK))
         except (BrokenPipeError, EOFError):
-            self._give_up(self._obituary(process))
+            self._give_up(self._how_it_ended(process))
         except ValueError as error:
             self._give_up(SlurmUnreachableError(f"what pyslurm's process answers is no JSON: {error}"))
         if not isinstance(answer, dict):
@@ -159,7 +159,7 @@ class PyslurmProcess:
                     raise EOFError
         return b"".join(pieces)
 
-    def _obituary(self, process: subprocess.Popen[bytes]) -> SlurmUnreachableError | SlurmMissingError:
+    def _how_it_ended(self, process: subprocess.Popen[bytes]) -> SlurmUnreachableError | SlurmMissingError:
         try:
             code = process.wait(_DIES_WITHIN_S)
         except subprocess.TimeoutExpired:

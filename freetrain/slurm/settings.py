@@ -162,19 +162,19 @@ def settings_of(values: Mapping[str, str]) -> SlurmSettings:
     )
 
 
-def parse_told_s(text: str) -> float | None:
+def parse_controller_s(text: str) -> float | None:
     """The time of this answer on the controller, as ``scontrol show config`` prints it; None: it is missing."""
     match = re.match(r"Configuration data as of (\d{1,11})$", text, re.MULTILINE)
     return float(match[1]) if match else None
 
 
-def clock_ahead_s(told_s: float | None, asked_s: float, answered_s: float) -> float:
+def clock_ahead_s(controller_s: float | None, asked_s: float, answered_s: float) -> float:
     """Seconds, at least, that this machine's clock is ahead of the controller's; negative: behind; 0: unknown."""
-    if told_s is None:
+    if controller_s is None:
         return 0.0
     # Slurm's time is cut to a second, and it answered at some moment between the question and the end of its
     # answer.
-    return max(0.0, asked_s - told_s - 1.0) + min(0.0, answered_s - told_s)
+    return max(0.0, asked_s - controller_s - 1.0) + min(0.0, answered_s - controller_s)
 
 
 def _suspend_s(values: Mapping[str, str]) -> float:

@@ -26,7 +26,7 @@ from freetrain.lending.node_verdicts import NodeContext, judge_nodes
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.shadow import Shadow
 from freetrain.slurm.parsing import parse_jobs, parse_nodes, parse_partitions, parse_reservations
-from freetrain.slurm.settings import parse_settings, parse_told_s
+from freetrain.slurm.settings import parse_settings, parse_controller_s
 from freetrain.slurm.site.facts import Site
 from freetrain.slurm.states import facts_of_state, job_state, waits_for
 from tests.slurm.test_command_line import record
@@ -99,7 +99,7 @@ def test_reservations(release: str) -> None:
 def test_settings(release: str) -> None:
     text = written("config", release)
     found = parse_settings(text)
-    assert parse_told_s(text) == 1_795_000_000.0
+    assert parse_controller_s(text) == 1_795_000_000.0
     assert found.version.startswith(release)
     assert replace(found, version="") == replace(parse_settings(written("config", "23.02")), version="")
     assert (found.cluster, found.slurm_user, found.epilog) == ("hill", "slurm", "/etc/slurm/epilog.sh")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from freetrain.slurm.errors import SlurmUnclearError
-from freetrain.slurm.settings import clock_ahead_s, parse_last_plan_s, parse_rights, parse_settings, parse_told_s
+from freetrain.slurm.settings import clock_ahead_s, parse_last_plan_s, parse_rights, parse_settings, parse_controller_s
 
 RECORDED = Path(__file__).parent / "recorded"
 SDIAG = """\
@@ -91,12 +91,12 @@ def test_a_parameter_of_zero_is_slurms_default() -> None:
 
 
 def test_when_slurm_answered_stands_above_its_settings() -> None:
-    assert parse_told_s((RECORDED / "config_22.05.txt").read_text()) == 1_795_294_248.0
-    assert parse_told_s(CONFIG) is None, "in words that depend on who asks"
+    assert parse_controller_s((RECORDED / "config_22.05.txt").read_text()) == 1_795_294_248.0
+    assert parse_controller_s(CONFIG) is None, "in words that depend on who asks"
 
 
 @pytest.mark.parametrize(
-    ("told_s", "asked_s", "answered_s", "ahead_s"),
+    ("controller_s", "asked_s", "answered_s", "ahead_s"),
     [
         (1000.0, 1000.2, 1000.3, 0.0),
         (1000.0, 999.9, 1000.9, 0.0),
@@ -107,6 +107,6 @@ def test_when_slurm_answered_stands_above_its_settings() -> None:
     ],
 )
 def test_a_clock_is_ahead_by_no_more_than_can_be_told(
-    told_s: float | None, asked_s: float, answered_s: float, ahead_s: float
+    controller_s: float | None, asked_s: float, answered_s: float, ahead_s: float
 ) -> None:
-    assert clock_ahead_s(told_s, asked_s, answered_s) == ahead_s
+    assert clock_ahead_s(controller_s, asked_s, answered_s) == ahead_s

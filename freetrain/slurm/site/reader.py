@@ -12,7 +12,7 @@ from freetrain.slurm.answers import whole_lines
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmError, SlurmRefusedError, SlurmUnclearError
 from freetrain.slurm.parsing import parse_partitions
-from freetrain.slurm.settings import clock_ahead_s, parse_conf, parse_told_s
+from freetrain.slurm.settings import clock_ahead_s, parse_conf, parse_controller_s
 from freetrain.slurm.site.facts import BY_QOS, Site, parse_associations, parse_qos
 
 ALL_QUESTIONS = 4
@@ -95,7 +95,7 @@ class SiteReader:
     def _read_settings(self) -> None:
         asked_s = self._clock_s()
         text = self._ask(queries.ASK_SETTINGS)
-        ahead_s = round(clock_ahead_s(parse_told_s(text), asked_s, self._clock_s()))
+        ahead_s = round(clock_ahead_s(parse_controller_s(text), asked_s, self._clock_s()))
         self._site = replace(self._site, conf=parse_conf(text), clock_ahead_s=ahead_s)
 
     def _read_partitions(self, text: str) -> None:
