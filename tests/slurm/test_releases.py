@@ -26,7 +26,7 @@ from freetrain.lending.node_verdicts import NodeContext, judge_nodes
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.shadow import Shadow
 from freetrain.slurm.parsing import parse_jobs, parse_nodes, parse_partitions, parse_reservations
-from freetrain.slurm.settings import parse_settings, parse_controller_s
+from freetrain.slurm.settings import parse_controller_s, parse_settings
 from freetrain.slurm.site.facts import Site
 from freetrain.slurm.states import facts_of_state, job_state, waits_for
 from tests.slurm.test_command_line import record

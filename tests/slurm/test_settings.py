@@ -5,7 +5,13 @@ from pathlib import Path
 import pytest
 
 from freetrain.slurm.errors import SlurmUnclearError
-from freetrain.slurm.settings import clock_ahead_s, parse_last_plan_s, parse_rights, parse_settings, parse_controller_s
+from freetrain.slurm.settings import (
+    clock_ahead_s,
+    parse_controller_s,
+    parse_last_plan_s,
+    parse_rights,
+    parse_settings,
+)
 
 RECORDED = Path(__file__).parent / "recorded"
 SDIAG = """\
