@@ -11,8 +11,15 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, default_collate
 
-from freetrain.elastic.data.batching import Draw, FixedBatch, ScaledBatch, StepBatches, passes_of, share_of
-from freetrain.elastic.data.sampler import Sampler
+from freetrain.elastic.data.batching import (
+    Draw,
+    FixedBatch,
+    Sampler,
+    ScaledBatch,
+    StepBatches,
+    passes_of,
+    share_of,
+)
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import InputError
 

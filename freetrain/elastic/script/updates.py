@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import torch
@@ -17,13 +17,16 @@ from freetrain.elastic.script.adascale import AdaScale
 from freetrain.elastic.script.gradients import Gradients, parameters_of, weighted
 from freetrain.elastic.script.local_steps import Rounds
 from freetrain.elastic.script.sharding import weigh_shards
-from freetrain.elastic.script.steps import Schedules
 from freetrain.elastic.training.agreement import StepVerdict
 from freetrain.elastic.training.state import Beside, TrainingState
 from freetrain.elastic.training.training import ElasticTraining
 from freetrain.elastic.worlds.exchange import broadcast_tensors
 from freetrain.errors import InputError
 
+# How torch's schedules mark the step function of their optimizer, in newer and in older versions.
+_SCHEDULED = ("_wrapped_by_lr_sched", "_with_counter")
+# Far enough for a schedule within a wrapper, and an end where objects refer to each other in a circle.
+_DEPTH = 4
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 """Arguments of ``optimizer.step()`` as torch gives them to hooks: the optimizer comes first."""
 
@@ -347,6 +350,42 @@ class Updates:
                     before = self._aside.get(parameter)
                     self._aside[parameter] = mine if before is None else mine.add_(before)
                     parameter.grad = None
+
+
+class Schedules:
+    """The schedules of an optimizer's learning rates, of which the script may make some at any time."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer, also: Mapping[str, Any]) -> None:
+        self._optimizer = optimizer
+        self._also = also
+        self._is_carried = False
+
+    def check(self) -> None:
+        """Whether one of them is carried along, if there are any; raises InputError if there are, but none is."""
+        if self._is_carried or not any(hasattr(self._optimizer.step, mark) for mark in _SCHEDULED):
+            return
+        self._is_carried = _mentions(self._also, self._optimizer, _DEPTH)
+        if not self._is_carried:
+            raise InputError(
+                "the optimizer has a learning rate schedule that is not in also={...}: newcomers and resumed "
+                "trainings would begin it again from its start.",
+                'Say also={"schedule": schedule}, or run.carry(schedule=schedule) before the first step.',
+            )
+
+
+def _mentions(item: Any, optimizer: torch.optim.Optimizer, depth: int) -> bool:
+    """Whether the item is a schedule of this optimizer, or contains one."""
+    if getattr(item, "optimizer", None) is optimizer:
+        return True
+    if depth == 0:
+        return False
+    if isinstance(item, Mapping):
+        parts = list(item.values())
+    elif isinstance(item, list | tuple):
+        parts = list(item)
+    else:
+        parts = list(getattr(item, "__dict__", {}).values())
+    return any(_mentions(part, optimizer, depth - 1) for part in parts)
 
 
 def call_first(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import torch
 
-from freetrain.elastic.data.sampler import Sampler
+from freetrain.elastic.data.batching import Sampler
 from freetrain.elastic.training.tensors import (
     attach_tensors,
     detach_tensors,

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import torch
 
-from freetrain.elastic.data.sampler import Sampler
+from freetrain.elastic.data.batching import Sampler
 from freetrain.elastic.errors import (
     CheckpointError,
     Departed,
@@ -24,7 +24,7 @@ from freetrain.elastic.errors import (
     OddRankError,
     as_exit,
 )
-from freetrain.elastic.feeding.fitness import prewarm, wants_to_be_fed
+from freetrain.elastic.feeding.newcomer import prewarm, wants_to_be_fed
 from freetrain.elastic.membership.session import Session
 from freetrain.elastic.on_disk.directory import TrainerDirectory, trainer_from_environment
 from freetrain.elastic.timeouts import Timeouts

@@ -13,8 +13,8 @@ Files, in reading order:
 - ``collectives.py``: collectives that cannot hold the training up, among all ranks or those with the same shard.
 - ``calls.py``: before each collective the ranks announce it to each other, so that one that differs is found.
 - ``replica.py``: workers of one node that hold one copy of the model together.
-- ``servers.py``: processes that add up gradients in place of the workers.
-- ``world.py``: one generation's process group: formed, used, cut from another thread, left.
+- ``world.py``: one generation's process group: formed, used, cut from another thread, left; and the servers that
+  add up gradients in place of the workers.
 - ``exchange.py``: many tensors, and plain documents, in few messages.
 - ``device.py``: this worker's device: which, whether it computes, and the memory that steps free.
 """

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from freetrain.elastic.data.sampler import Sampler
+from freetrain.elastic.data.batching import Sampler
 from tests.elastic.harness import Workers, workers
 from tests.elastic.scripts.looping import BATCH, EPOCHS, LOOPS, SAMPLES, Charmed, Images, together
 

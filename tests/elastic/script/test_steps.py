@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from freetrain.elastic.script.steps import Schedules
+from freetrain.elastic.script.updates import Schedules
 from freetrain.elastic.training.agreement import Samples
 from freetrain.errors import InputError
 from tests.elastic.harness import workers

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 import torch
 
-from freetrain.elastic.data.sampler import Sampler
+from freetrain.elastic.data.batching import Sampler
 from freetrain.elastic.errors import CheckpointError
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.training.checkpoints import Checkpoints
