@@ -84,11 +84,11 @@ class Updates:
             optimizer.register_step_pre_hook(self._before_update)
 
     def _gradients_of(self, optimizer: torch.optim.Optimizer) -> Gradients:
-        training, scaling = self._training, self._scaling
+        scaling = self._scaling
         return Gradients(
             optimizer,
-            lambda what, digest, loss_share: training.ask(what, digest + self._drawing.mark, loss_share),
-            training.agree,
+            self._training,
+            self._drawing,
             self._buffers,
             adds_up_shards=self._adds_up_shards,
             measure=scaling.squared_norm if scaling is not None and scaling.follows(optimizer) else None,
@@ -295,9 +295,8 @@ class Updates:
             self.lose(error)
 
     def _begin(self, optimizer: torch.optim.Optimizer, *, during_backward: bool = False) -> None:
-        world, weight = self._training.world, cast(float, self._weight)
-        gradients = self._gradients[optimizer]
-        gradients.begin(world, weight, self.loss_share, self._aside, during_backward=during_backward)
+        weight, gradients = cast(float, self._weight), self._gradients[optimizer]
+        gradients.begin(weight, self.loss_share, self._aside, during_backward=during_backward)
         self._begun = optimizer
 
     def _scale(self, optimizer: torch.optim.Optimizer) -> None:
