@@ -11,8 +11,7 @@ the same state, checkpoints, lines of progress, and at the end the file that say
 Files, in reading order:
 
 - ``state.py``: what a newcomer needs to go on as if it had been there from the start; captured, restored,
-  broadcast.
-- ``tensors.py``: sharded tensors, and a state without its tensors, which travel apart.
+  broadcast; its tensors, of which some are sharded, and which travel apart from the rest.
 - ``agreement.py``: the ballots of a step, and what they come to. Pure.
 - ``checkpoints.py``, ``sharded_checkpoints.py``: written whole in the background, the newest good one loaded.
 - ``records.py``: what rank 0 writes down, and when.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from freetrain.elastic.training.tensors import local
+from freetrain.elastic.training.state import local
 from freetrain.elastic.worlds.calls import PAYLOAD_BYTES, Call, PendingCalls
 
 COMPARED = 8
