@@ -22,7 +22,6 @@ from freetrain.elastic.membership.identity import (
 )
 from freetrain.elastic.on_disk.directory import TRAINER_VARIABLE, TrainerDirectory
 from freetrain.elastic.on_disk.members import LOCAL_RANK_VARIABLE, LOCAL_WORLD_SIZE_VARIABLE
-from freetrain.elastic.on_node.restart import torchrun_variables
 from freetrain.elastic.on_node.servers import Hosting, ServerDuty
 from freetrain.elastic.on_node.workers import (
     AgentEnd,
@@ -32,6 +31,7 @@ from freetrain.elastic.on_node.workers import (
     count_gpus,
     describe,
     start_process,
+    torchrun_variables,
 )
 from freetrain.errors import ExitCode
 

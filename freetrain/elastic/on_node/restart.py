@@ -28,6 +28,7 @@ from freetrain.elastic.on_node.workers import (
     Worker,
     describe,
     start_process,
+    torchrun_variables,
 )
 from freetrain.elastic.timeouts import Timeouts
 from freetrain.errors import InputError
@@ -225,25 +226,6 @@ def torchrun_environment(view: View, me: str, index: int, run_id: str) -> Mappin
         "MASTER_PORT": str(generation.port),
         "TORCHELASTIC_RESTART_COUNT": str(generation.number - 1),
     }
-
-
-def torchrun_variables(rank: int, world: int, local_rank: int, local_world: int, run_id: str) -> Mapping[str, str]:
-    """What torchrun says to a worker where there is no other node; nobody listens at the address."""
-    facts = {
-        "RANK": rank,
-        "WORLD_SIZE": world,
-        "LOCAL_RANK": local_rank,
-        "LOCAL_WORLD_SIZE": local_world,
-        "GROUP_RANK": 0,
-        "GROUP_WORLD_SIZE": 1,
-        "ROLE_RANK": rank,
-        "ROLE_WORLD_SIZE": world,
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": 29500,
-        "TORCHELASTIC_RUN_ID": run_id,
-        "TORCHELASTIC_RESTART_COUNT": 0,
-    }
-    return {name: str(value) for name, value in facts.items()}
 
 
 def _with_port(proposal: Proposal) -> Generation:
