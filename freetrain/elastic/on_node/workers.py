@@ -106,7 +106,7 @@ class Worker:
         self.index = index
         self.is_server = is_server
         self.asked_to_leave_s: float | None = None
-        self.gone_since_s: float | None = None
+        self.given_up_s: float | None = None
         self.ends_with_replica = False
         self._process = process
 

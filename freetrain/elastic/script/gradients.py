@@ -10,6 +10,7 @@ import torch
 
 from freetrain.elastic.data.batching import StepBatches
 from freetrain.elastic.errors import LostRankError
+from freetrain.elastic.script.adascale import AdaScale
 from freetrain.elastic.training.state import is_sharded, local, parameters_in
 from freetrain.elastic.training.training import ElasticTraining
 from freetrain.elastic.worlds.calls import PendingCalls, digest_of
@@ -48,7 +49,7 @@ class Gradients:
         drawing: the batches of the step, whose mark has to be the same on all ranks.
         buffers: of the model, which all ranks have as rank 0 has them after each update; empty: each has its own.
         adds_up_shards: whether the gradients of sharded parameters are weighted when the node adds them up.
-        measure: a number from parameters and this rank's own gradients, before these are summed.
+        scaling: measures this rank's own gradients, before these are summed.
     """
 
     def __init__(
@@ -59,13 +60,13 @@ class Gradients:
         buffers: Callable[[], Iterable[torch.Tensor]],
         *,
         adds_up_shards: bool,
-        measure: Callable[[Iterable[tuple[torch.Tensor, torch.Tensor]]], torch.Tensor] | None,
+        scaling: AdaScale | None,
     ) -> None:
-        self.measured = torch.zeros(())  # the sum of the measured numbers
+        self.measured = torch.zeros(())  # the squared norm of this rank's gradients, where it is measured
         self._optimizer = optimizer
         self._training, self._drawing, self._buffers = training, drawing, buffers
         self._adds_up_shards = adds_up_shards
-        self._measure = measure
+        self._scaling = scaling
         self._known: list[int] = []
         self._digest = 0
         self._trusted = -1
@@ -200,8 +201,9 @@ class Gradients:
         pack = self._packs[self._begun]
         self._begun += 1
         pack.gradients = [self._weighted(parameter) for parameter in pack.parameters]
-        if self._measure is not None:
-            self.measured = self.measured + self._measure(zip(pack.parameters, pack.gradients, strict=True))
+        if self._scaling is not None:
+            pairs = zip(pack.parameters, pack.gradients, strict=True)
+            self.measured = self.measured + self._scaling.squared_norm(pairs)
         if self._begun < len(self._packs):
             pack.flat = flatten(pack.gradients)
         else:

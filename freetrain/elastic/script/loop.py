@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import torch
 
-from freetrain.elastic.data.batching import Draw, FixedBatch, Sampler, ScaledBatch, StepBatches
+from freetrain.elastic.data.batching import FixedBatch, Sampler, ScaledBatch, StepBatches
 from freetrain.elastic.data.orders import BatchOrder
 from freetrain.elastic.data.streams import Streaming
 from freetrain.elastic.errors import LostRankError, as_exit, plain_errors
@@ -23,7 +23,6 @@ from freetrain.elastic.script.hooks import Resize, StepResult
 from freetrain.elastic.script.local_steps import LocalSteps, Rounds
 from freetrain.elastic.script.sharding import check_sharding
 from freetrain.elastic.script.updates import Updates
-from freetrain.elastic.training.agreement import StepVerdict
 from freetrain.elastic.training.records import RecordOptions
 from freetrain.elastic.training.state import Stateful, TrainingState, is_sharded
 from freetrain.elastic.training.training import ElasticTraining
@@ -120,10 +119,10 @@ class Loop:
             state, drawing.batch, trainer, records, self._on_world, can_be_fed=rounds is None
         )
         self._updates = Updates(
-            state, training, drawing, rounds, scaling, share_buffers=share_buffers, completed=self._completed
+            state, training, drawing, rounds, scaling, share_buffers=share_buffers, on_step=on_step
         )
         self._watch_scalers(also.values())
-        self._on_resize, self._on_step, self._overlaps = on_resize, on_step, overlap
+        self._on_resize, self._overlaps = on_resize, overlap
         self._last_size, self._is_in_epochs, self._is_catching_up = 0, False, False
         self.model: Any = model
         self.batches = Batches(self, drawing)
@@ -313,13 +312,6 @@ class Loop:
         """The step is over; what follows may be another world."""
         if not self._updates.conclude():
             self._enter_world()
-
-    def _completed(self, verdict: StepVerdict, batches: Sequence[Draw], epoch: int) -> None:
-        if self._on_step is not None:
-            world = self._training.world
-            ids = [id_ for draw in batches for id_ in draw.ids]
-            mine = [id_ for draw in batches for id_ in draw.mine]
-            self._on_step(StepResult(self.step, epoch, ids, mine, verdict.loss, world.size, world.rank))
 
     def _read(self, order: BatchOrder, data: Any, sampler: Sampler) -> StepBatches:
         return order.read(data, sampler)

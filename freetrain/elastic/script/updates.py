@@ -6,18 +6,18 @@ import contextlib
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, cast
 
 import torch
 
-from freetrain.elastic.data.batching import Draw, StepBatches
+from freetrain.elastic.data.batching import StepBatches
 from freetrain.elastic.errors import LostRankError
 from freetrain.elastic.script.adascale import AdaScale
 from freetrain.elastic.script.gradients import Gradients, parameters_of, weighted
+from freetrain.elastic.script.hooks import StepResult
 from freetrain.elastic.script.local_steps import Rounds
 from freetrain.elastic.script.sharding import weigh_shards
-from freetrain.elastic.training.agreement import StepVerdict
 from freetrain.elastic.training.state import Beside, TrainingState
 from freetrain.elastic.training.training import ElasticTraining
 from freetrain.elastic.worlds.collectives import broadcast_tensors
@@ -43,7 +43,7 @@ class Updates:
         rounds: of steps that each rank makes by itself; None: gradients are added up for each step.
         scaling: lets learning rates follow steps that grow with the world.
         share_buffers: give all ranks rank 0's buffers (running means and the like) with each step's first update.
-        completed: called with the outcome of each step, its batches and its epoch.
+        on_step: called after every completed step.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Updates:
         scaling: AdaScale | None = None,
         *,
         share_buffers: bool = True,
-        completed: Callable[[StepVerdict, Sequence[Draw], int], object] = lambda *_: None,
+        on_step: Callable[[StepResult], object] | None = None,
     ) -> None:
         self.lost: BaseException | None = None  # why the step under way does not count
         self.count = 0  # of the updates that the script has asked for in this step
@@ -68,7 +68,7 @@ class Updates:
         self._rounds = rounds
         self._scaling = scaling
         self._share_buffers = share_buffers
-        self._completed = completed
+        self._on_step = on_step
         self._schedules = [Schedules(optimizer, state.also) for optimizer in state.optimizers]
         self._lacks_samples = False
         self._weight: float | None = None
@@ -91,7 +91,7 @@ class Updates:
             self._drawing,
             self._buffers,
             adds_up_shards=self._adds_up_shards,
-            measure=scaling.squared_norm if scaling is not None and scaling.follows(optimizer) else None,
+            scaling=scaling if scaling is not None and scaling.follows(optimizer) else None,
         )
 
     def _buffers(self) -> Iterable[torch.Tensor]:
@@ -156,7 +156,11 @@ class Updates:
         self._state.note_step(samples, len(batches))
         self.forget()
         verdict = training.conclude()
-        self._completed(verdict, batches, epoch)
+        if self._on_step is not None:
+            world = training.world
+            ids = [id_ for draw in batches for id_ in draw.ids]
+            mine = [id_ for draw in batches for id_ in draw.mine]
+            self._on_step(StepResult(self._state.step, epoch, ids, mine, verdict.loss, world.size, world.rank))
         training.record(samples, wait_s, exposed_s)
         training.worlds.feeder.after_step()
         return not verdict.change
