@@ -104,26 +104,19 @@ class Records:
         self._wants_checkpoint |= wants_checkpoint
         if self._world.rank == 0:
             self._wants_checkpoint |= time.monotonic() - self._checkpointed_s >= self._options.checkpoint_every_s
-        if self._replica.shards > 1:
-            self._checkpoint_together()
-        elif not self._is_writing:
+        if self._replica.shards == 1:
+            is_time = not self._is_writing
+        else:
+            # They begin it together, though one of them alone may know that it is due.
+            is_time = self._replica.any(self._wants_checkpoint and not self._is_writing)
+            self._wants_checkpoint |= is_time
+        if is_time:
             self._checkpoint()
 
     @property
     def _is_writing(self) -> bool:
         """Whether a checkpoint is being written."""
         return self._being_written is not None and not self._being_written.done()
-
-    def _checkpoint_together(self) -> None:
-        """A checkpoint that one worker of the replica wants is known to all after the next step."""
-        due, wants = self._replica.takes_checkpoint(), self._wants_checkpoint
-        self._wants_checkpoint = due
-        if due:
-            self._checkpoint()
-        elif wants and not self._is_writing:
-            self._replica.want_checkpoint()
-        else:
-            self._wants_checkpoint = wants
 
     def _checkpoint(self) -> None:
         """Warn if the one before could not be written, and start the next one if it is due."""
