@@ -12,9 +12,8 @@ Files, in reading order:
 
 - ``state.py``: what a newcomer needs to go on as if it had been there from the start; captured, restored,
   broadcast; its tensors, of which some are sharded, and which travel apart from the rest.
-- ``agreement.py``: the ballots of a step, and what they come to. Pure.
 - ``checkpoints.py``, ``sharded_checkpoints.py``: written whole in the background, the newest good one loaded.
 - ``records.py``: what rank 0 writes down, and when.
 - ``worlds.py``: from one world to the next with one state.
-- ``training.py``: all of it together: join, enter worlds, conclude steps, end.
+- ``training.py``: all of it together: join, enter worlds, conclude steps, end; and the ballots of a step.
 """

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from freetrain.elastic.script.updates import Schedules
-from freetrain.elastic.training.agreement import Samples
+from freetrain.elastic.training.training import Samples
 from freetrain.errors import InputError
 from tests.elastic.harness import workers
 

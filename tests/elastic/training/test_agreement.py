@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freetrain.elastic.errors import LostRankError, OddOneOutError
-from freetrain.elastic.training.agreement import Ballot, StepVerdict, count_ballots
+from freetrain.elastic.training.training import Ballot, StepVerdict, count_ballots
 from freetrain.elastic.worlds.calls import Call, PendingCalls
 
 
