@@ -175,21 +175,17 @@ class Newcomer:
             if source is None or self._is_decided(view):
                 return
             try:
-                self._be_fed_by(source, attempt, memory)
+                link = self._await_source(source, attempt, memory)
+                if link is not None:
+                    with contextlib.closing(link):
+                        self._take_all(link, source, Packet(memory.memory))
+                return
             except LinkLostError as error:
                 # Once ready it may be taken into a world at any moment: there is no time for another source.
                 if self._is_ready or attempt == _MAX_SOURCES:
                     raise
                 log.info("fed no more (%s): trying another member", error)
                 self._await_loss(source)
-            else:
-                return
-
-    def _be_fed_by(self, source: str, attempt: int, memory: SharedMemory) -> None:
-        link = self._await_source(source, attempt, memory)
-        if link is not None:
-            with contextlib.closing(link):
-                self._take_all(link, source, Packet(memory.memory))
 
     def _memory(self) -> SharedMemory:
         """Room for all gradients and for some of the state."""

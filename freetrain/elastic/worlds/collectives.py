@@ -63,8 +63,12 @@ class Collectives:
         self._under_way.append((work, spare))
         return work
 
-    def finish(self, work: Any) -> None:
-        """Wait until it has ended; raises LostRankError if it failed, or was cut and does not end."""
+    def finish(self, *works: Any) -> None:
+        """Wait until they have ended; raises LostRankError if one failed, or was cut and does not end."""
+        for work in works:
+            self._finish(work)
+
+    def _finish(self, work: Any) -> None:
         begun_s = time.monotonic()
         while not work.is_completed():
             # In slices: gloo may have forgotten this collective, and then its wait would not end.
@@ -139,12 +143,7 @@ class Ranks:
 
     def finish(self, works: Sequence[Any]) -> None:
         """Wait for what this rank has begun."""
-
-        def finish_all() -> None:
-            for work in works:
-                self._collectives.finish(work)
-
-        self._together(finish_all)
+        self._together(lambda: self._collectives.finish(*works))
 
     def start_gather(self, mine: torch.Tensor) -> Callable[[], list[torch.Tensor]]:
         """Begin to give everybody all tensors, of one size; what waits for them, in order of rank."""

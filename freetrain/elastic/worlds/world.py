@@ -198,8 +198,7 @@ class World(Ranks):
         works = [work for copy in copies for work in self.servers.start_sum(copy)]
 
         def finish() -> None:
-            for work in works:
-                self._collectives.finish(work)
+            self._collectives.finish(*works)
             for tensor, copy in zip(tensors, copies, strict=True):
                 if copy is not tensor:
                     tensor.copy_(copy)
