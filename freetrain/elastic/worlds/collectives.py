@@ -45,7 +45,6 @@ class Collectives:
 
     def __init__(self, while_waiting: Callable[[float], object] = lambda _: None) -> None:
         self.started = 0
-        self.failed = False
         self._while_waiting = while_waiting
         self._under_way: deque[tuple[Any, torch.Tensor | None]] = deque()
         self._cut_s: float | None = None
@@ -56,7 +55,7 @@ class Collectives:
         try:
             work = begin()
         except RuntimeError as error:
-            raise self._lost(error) from error
+            raise LostRankError(str(error)) from error
         while self._under_way and self._under_way[0][0].is_completed():
             self._under_way.popleft()
         # What is spare the transport holds meanwhile, and nobody needs its values once the world is lost.
@@ -81,7 +80,7 @@ class Collectives:
         try:
             work.wait()
         except RuntimeError as error:
-            raise self._lost(error) from error
+            raise LostRankError(str(error)) from error
 
     def cut(self) -> None:
         """The world's connections are cut: no wait lasts much longer."""
@@ -105,10 +104,6 @@ class Collectives:
             if spare is not None and not work.is_completed():
                 give_back_pages(spare)
         self.forget()
-
-    def _lost(self, error: RuntimeError) -> LostRankError:
-        self.failed = True
-        return LostRankError(str(error))
 
     def _overdue(self) -> bool:
         return self._cut_s is not None and time.monotonic() - self._cut_s > _GRACE_S
