@@ -161,8 +161,7 @@ class Loader:
         self._pool = None
         if threads > 0 and not isinstance(data, int):
             self._pool = ThreadPoolExecutor(threads, thread_name_prefix="freetrain-loader")
-        self._wanted: frozenset[Ids] = frozenset()
-        self._ahead: dict[Ids, Future[Any]] = {}
+        self._ahead: dict[Ids, _Batch] = {}
 
     def get(self, ids: Sequence[int]) -> Any:
         """The batch of these samples; what the data set raises is raised here."""
@@ -171,38 +170,41 @@ class Loader:
         ahead = self._ahead.pop(tuple(ids), None)
         if ahead is None:
             return default_collate([self.data[id_] for id_ in ids])
-        return ahead.result()
+        return ahead.collated.result()
 
     def prepare(self, batches: Sequence[Sequence[int]]) -> None:
         """Fetch these next, in this order; anything else that was prepared is forgotten."""
         if self._pool is None:
             return
         wanted = [tuple(ids) for ids in batches if ids]
-        # Before the threads begin, which ask whether a batch is still wanted.
-        self._wanted = frozenset(wanted)
-        self._ahead = {ids: ahead for ids, ahead in self._ahead.items() if ids in self._wanted}
+        for stale in self._ahead.keys() - set(wanted):
+            self._ahead.pop(stale).is_wanted = False
         for ids in wanted:
             if ids not in self._ahead:
-                self._ahead[ids] = self._begin(ids, self._pool)
-
-    def _begin(self, ids: Ids, pool: ThreadPoolExecutor) -> Future[Any]:
-        """Let as many threads as there are fetch parts of a batch; the first one that is free collates it."""
-        count = min(self._threads, len(ids))
-        parts = [pool.submit(self._fetch, share_of(ids, part, count), ids) for part in range(count)]
-        # After its parts: a thread that waits for one of them waits for a thread that has begun with it.
-        return pool.submit(self._collate, parts, ids)
-
-    def _fetch(self, part: Sequence[int], batch: Ids) -> list[Any]:
-        return [self.data[id_] for id_ in part if batch in self._wanted]
-
-    def _collate(self, parts: Sequence[Future[list[Any]]], batch: Ids) -> Any:
-        items = [item for part in parts for item in part.result()]
-        return default_collate(items) if batch in self._wanted else None
+                self._ahead[ids] = _Batch(self.data, ids, min(self._threads, len(ids)), self._pool)
 
     def close(self) -> None:
         """Fetch no more."""
-        self._wanted = frozenset()
+        for batch in self._ahead.values():
+            batch.is_wanted = False
         self._ahead.clear()
         if self._pool is not None:
             # Not waited for: a sample may take long, and nobody wants it any more.
             self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class _Batch:
+    """A batch whose parts are fetched by as many threads; the first one that is free puts it together."""
+
+    def __init__(self, data: Any, ids: Ids, parts: int, pool: ThreadPoolExecutor) -> None:
+        self.is_wanted = True
+        self._data = data
+        fetched = [pool.submit(self._fetch, share_of(ids, part, parts)) for part in range(parts)]
+        # After its parts: a thread that waits for one of them waits for a thread that has begun with it.
+        self.collated: Future[Any] = pool.submit(self._collate, fetched)
+
+    def _fetch(self, ids: Sequence[int]) -> list[Any]:
+        return [self._data[id_] for id_ in ids if self.is_wanted]
+
+    def _collate(self, fetched: Sequence[Future[list[Any]]]) -> Any:
+        return default_collate([item for part in fetched for item in part.result()]) if self.is_wanted else None
