@@ -158,7 +158,7 @@ def _inside(value: Any) -> dict[str, Any] | None:
 def write(values: Mapping[str, Number]) -> None:
     """Set these numbers where they are kept."""
     for name, kept in kept_numbers().items():
-        if values.get(name, kept.value) != kept.value:
+        if name in values and values[name] != kept.value:
             kept.owner[kept.key] = values[name]
     # Before Python 3.13 (PEP 667) what is written to a frame's variables has to be taken over.
     for frame in frames() if sys.version_info < (3, 13) else ():
