@@ -159,9 +159,8 @@ def _loss_by_loop(
 
 def _compared(what: str, loss: float, other: str, other_loss: float, tolerance: float) -> str:
     """The figures of two trainings that are to learn the same."""
-    assert math.isclose(loss, other_loss, rel_tol=tolerance), (
-        f"the last loss is {loss:g}, and {other_loss:g} {other}"
-    )
+    is_alike = math.isclose(loss, other_loss, rel_tol=tolerance)
+    assert is_alike, f"the last loss is {loss:g}, and {other_loss:g} {other}"
     return f"{what}; last loss {loss:.4g}, {other} {other_loss:.4g}"
 
 
