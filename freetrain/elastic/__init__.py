@@ -12,7 +12,7 @@ Five lines in a training script::
 A script that is to keep its own loop over batches and its own optimizer steps uses :class:`Loop`; its model may be
 sharded over the workers of each node (:func:`node_mesh`).
 
-Folders, from above: ``gpu_check``, ``adopting`` and ``frameworks``, ``script`` and ``on_node``, ``training`` and
+From above: ``gpu_check``, ``adopting`` and ``frameworks``, ``script`` and ``on_node``, ``training`` and
 ``feeding``, ``data``, ``membership``, ``worlds``, ``on_disk``; each imports only what is below it, and its
 docstring tells its protocol.
 

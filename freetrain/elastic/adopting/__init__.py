@@ -18,7 +18,7 @@ A worker goes through three phases:
 The end of the script is the end of the training. A script of another form ends with one sentence and
 ``NOT_ADOPTED_STATUS``, and the agents go on in restart mode.
 
-Files, in reading order: ``adoption.py`` (the phases, and the loop that the script does not know of),
-``counts.py`` (numbers in the script's variables), ``samplers.py`` (which samples are whose), ``patches.py`` (what
-of torch is replaced), ``__main__.py`` (runs the script).
+Files, in reading order: ``adoption.py`` (the phases), ``adopted_loop.py`` (the loop that the script does not know
+of, and which samples are whose), ``counts.py`` (numbers in the script's variables), ``patches.py`` (what of torch
+is replaced), ``__main__.py`` (runs the script).
 """

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import ctypes
-import dis
+import linecache
 import secrets
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from types import CodeType, FrameType, FunctionType, ModuleType
+from types import FrameType, FunctionType, ModuleType
 from typing import Any
 
 from freetrain.elastic.errors import NotAdoptedError
@@ -120,32 +121,26 @@ class KeptNumber:
     value: Number
     owner: dict[str, Any]
     key: str
-    frame: FrameType | None  # whose variables these are
 
 
 def kept_numbers() -> dict[str, KeptNumber]:
     """Each number of the script's, by a name that is the same in all processes."""
-    found: dict[str, KeptNumber] = {}
     seen: set[int] = set()
-    for depth, frame in enumerate(frames()):
-        _look(frame.f_locals, f"{depth}.{frame.f_code.co_name}", frame, found, seen, _DEPTH)
-    return found
+    return {
+        name: kept
+        for depth, frame in enumerate(frames())
+        for name, kept in _numbers_in(frame.f_locals, f"{depth}.{frame.f_code.co_name}", seen, _DEPTH)
+    }
 
 
-def _look(
-    owner: dict[str, Any],
-    name: str,
-    frame: FrameType | None,
-    found: dict[str, KeptNumber],
-    seen: set[int],
-    depth: int,
-) -> None:
+def _numbers_in(owner: dict[str, Any], name: str, seen: set[int], depth: int) -> Iterator[tuple[str, KeptNumber]]:
+    """The numbers of a function's variables, of an object or of a dictionary, and of what these hold."""
     for key, value in list(owner.items()):
         if type(value) in (int, float, bool):
-            found[f"{name}.{key}"] = KeptNumber(value, owner, key, frame)
+            yield f"{name}.{key}", KeptNumber(value, owner, key)
         elif depth and (inner := _inside(value)) is not None and id(value) not in seen:
             seen.add(id(value))
-            _look(inner, f"{name}.{key}", None, found, seen, depth - 1)
+            yield from _numbers_in(inner, f"{name}.{key}", seen, depth - 1)
 
 
 def _inside(value: Any) -> dict[str, Any] | None:
@@ -162,15 +157,12 @@ def _inside(value: Any) -> dict[str, Any] | None:
 
 def write(values: Mapping[str, Number]) -> None:
     """Set these numbers where they are kept."""
-    written = set()
     for name, kept in kept_numbers().items():
         if name in values and values[name] != kept.value:
             kept.owner[kept.key] = values[name]
-            written.add(kept.frame)
-    for frame in written - {None}:
-        if sys.version_info < (3, 13):
-            # From there on a frame's variables are written through (PEP 667).
-            ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
+    # Before Python 3.13 (PEP 667) what is written to a frame's variables has to be taken over.
+    for frame in frames() if sys.version_info < (3, 13) else ():
+        ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
 
 
 def frames() -> list[FrameType]:
@@ -185,31 +177,35 @@ def frames() -> list[FrameType]:
 
 
 def loop_variables() -> list[str]:
-    """Names of the numbers that a ``for`` statement sets, by the iterator that it alone has."""
+    """Names of the numbers that the ``for`` statements under way have set, by iterators of their own."""
     return [
-        f"{depth}.{frame.f_code.co_name}.{name}"
+        f"{depth}.{frame.f_code.co_name}.{loop.variable}"
         for depth, frame in enumerate(frames())
-        for name in _loop_variables(frame.f_code)
-        if type(frame.f_locals.get(name)) is int
+        for loop in _loops_in(frame.f_code.co_filename)
+        if frame.f_lineno in loop.lines and type(frame.f_locals.get(loop.variable)) is int
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class _ForLoop:
+    lines: range
+    variable: str
+
+
 @cache
-def _loop_variables(code: CodeType) -> list[str]:
-    found, following = list[str](), 0
-    for instruction in dis.get_instructions(code):
-        if instruction.opname == "FOR_ITER":
-            following = 1
-        elif following and instruction.opname == "UNPACK_SEQUENCE":
-            following += int(instruction.arg or 0) - 1
-        elif following and instruction.opname.startswith("STORE_"):
-            # Newer versions store two variables at once, or store one and load another.
-            names = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
-            found += names[:following]
-            following = max(0, following - len(names))
-        else:
-            following = 0
-    return found
+def _loops_in(file: str) -> list[_ForLoop]:
+    """The ``for`` statements of a file, one for each variable; none if it cannot be read."""
+    try:
+        nodes = list(ast.walk(ast.parse("".join(linecache.getlines(file)))))
+    except (SyntaxError, ValueError):
+        return []
+    loops = [node for node in nodes if isinstance(node, ast.For)]
+    return [
+        _ForLoop(range(loop.lineno, (loop.end_lineno or loop.lineno) + 1), target.id)
+        for loop in loops
+        for target in ast.walk(loop.target)
+        if isinstance(target, ast.Name)
+    ]
 
 
 @cache

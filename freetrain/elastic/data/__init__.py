@@ -9,8 +9,8 @@ of the step under way (``StepBatches``), whose position is part of the training'
 
 Files, in reading order:
 
-- ``batching.py``: samples per step, shares of ranks, and the protocol of the step's batches.
-- ``sampler.py``: the position in the epochs, and orders that are computed and never listed.
+- ``batching.py``: samples per step; the position in the epochs, in orders that are computed and never listed;
+  shares of ranks, and the protocol of the step's batches.
 - ``drawing.py``: samples that can be asked for by number: each rank fetches its own share only.
 - ``streams.py``: samples, or a loader's own batches, that come in order: each rank reads all and keeps its
   share.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,8 +10,15 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, default_collate
 
-from freetrain.elastic.data.batching import Draw, FixedBatch, ScaledBatch, StepBatches, passes_of, share_of
-from freetrain.elastic.data.sampler import Sampler
+from freetrain.elastic.data.batching import (
+    Draw,
+    FixedBatch,
+    Sampler,
+    ScaledBatch,
+    StepBatches,
+    passes_of,
+    share_of,
+)
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import InputError
 
@@ -34,23 +40,6 @@ Ids = tuple[int, ...]
 
 class Drawing(StepBatches):
     """Batches of samples that can be asked for by number."""
-
-    def _begin(self, world: World) -> None:
-        self._go_on(self._draws(world))
-
-    @abstractmethod
-    def _go_on(self, draws: Iterator[Draw]) -> None:
-        """Go on with these, in this order; anything else that was fetched is forgotten."""
-
-    def _take(self, world: World) -> tuple[Draw, Any] | None:
-        drawn = self._fetched()
-        if drawn is not None:
-            self.taken.append(drawn[0])
-        return drawn
-
-    @abstractmethod
-    def _fetched(self) -> tuple[Draw, Any] | None:
-        """The next batch; None at the end; what the data set raises is raised here."""
 
     def batches_per_epoch(self, world_size: Callable[[], int]) -> int:
         """How many there are in this epoch, if the world does not change."""
@@ -88,22 +77,23 @@ class DrawnBatches(Drawing):
         )
         self._restarts = 0
 
-    def _go_on(self, draws: Iterator[Draw]) -> None:
+    def _begin(self, world: World) -> None:
         self._restarts += 1
         # Workers draw random numbers of their own from this, others after each restart, or augmentations would be
         # repeated; the training's own stream is left as it is.
         self._generator.manual_seed((torch.initial_seed() + self._restarts) % (1 << 63))
-        self._plan.begin(draws)
+        self._plan.begin(self._draws(world))
         # First of all: the old iterator's worker processes end before the new one's start.
         self._iterator = iter(())
         self._iterator = iter(self._loader)
 
-    def _fetched(self) -> tuple[Draw, Any] | None:
+    def _take(self, world: World) -> tuple[Draw, Any] | None:
         try:
             data = next(self._iterator)
         except StopIteration:
             return None
-        return self._plan.fetched.popleft(), data
+        self.taken.append(self._plan.fetched.popleft())
+        return self.taken[-1], data
 
 
 class _Plan:
@@ -136,15 +126,16 @@ class DrawnPasses(Drawing):
         self._at_most = at_most
         self._ahead: Draw | None = None
 
-    def _go_on(self, draws: Iterator[Draw]) -> None:
-        self._iterator = draws
-        self._ahead = next(draws, None)
+    def _begin(self, world: World) -> None:
+        self._iterator = self._draws(world)
+        self._ahead = next(self._iterator, None)
 
-    def _fetched(self) -> tuple[Draw, Passes] | None:
+    def _take(self, world: World) -> tuple[Draw, Passes] | None:
         """The next batch and its passes, of which one without samples has no data of its own; None at the end."""
         draw, self._ahead = self._ahead, None
         if draw is None:
             return None
+        self.taken.append(draw)
         self._ahead = next(self._iterator, None)
         passes = passes_of(draw.mine, self._at_most)
         self._loader.prepare([*passes, *(passes_of(self._ahead.mine, self._at_most) if self._ahead else ())])

@@ -9,9 +9,8 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 
-from freetrain.elastic.data.batching import FixedBatch, ScaledBatch, StepBatches
+from freetrain.elastic.data.batching import FixedBatch, Sampler, ScaledBatch, StepBatches
 from freetrain.elastic.data.drawing import DrawnBatches
-from freetrain.elastic.data.sampler import Sampler
 from freetrain.elastic.data.streams import OwnBatches, Streaming, is_stream, makes_own_batches, same_random_numbers
 from freetrain.errors import InputError
 

@@ -12,8 +12,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, IterableDataset, default_collate
 
-from freetrain.elastic.data.batching import Draw, FixedBatch, ScaledBatch, StepBatches
-from freetrain.elastic.data.sampler import Sampler
+from freetrain.elastic.data.batching import Draw, FixedBatch, Sampler, ScaledBatch, StepBatches
 from freetrain.elastic.worlds.calls import digest_of
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import InputError

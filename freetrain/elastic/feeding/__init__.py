@@ -1,6 +1,6 @@
 """Feeding: a newcomer gets the training's state while the others train on, and joining does not stop them for it.
 
-A newcomer whose model is large (``fitness.py``) says in its member record that it is to be fed. No world takes it
+A newcomer whose model is large says in its member record that it is to be fed. No world takes it
 in before it is ready:
 
 1. It writes ``NAME.feed`` into the directory: at which port it listens, and which member is to be its source. On
@@ -20,7 +20,7 @@ Whatever fails (the source is lost or leaves, something cannot be fed), the newc
 world that takes it in sees by its step number that it is behind, and all get the state by broadcast. A newcomer
 that is lost costs its source nothing.
 
-Files, in reading order: ``fitness.py`` (what can be fed, and a newcomer's first update), ``link.py`` (the
-connection, and memory that both ends see), ``parts.py`` (the state in parts, and packets of tensors),
-``feeder.py`` (the source's side), ``newcomer.py`` (the other side).
+Files, in reading order: ``link.py`` (the connection, and memory that both ends see), ``parts.py`` (the state in
+parts, and packets of tensors), ``feeder.py`` (the source's side), ``newcomer.py`` (the other side, with what can
+be fed).
 """

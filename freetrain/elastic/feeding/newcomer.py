@@ -1,19 +1,33 @@
-"""The newcomer's side: it takes in the training's state while the others train on."""
+"""The newcomer's side: whether it can be fed, its first update, and how it takes in the state of the others."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
 import logging
+import math
+import os
 from dataclasses import asdict
 from typing import Any
+
+import torch
+from torch import optim
 
 from freetrain.elastic.feeding.feeder import STEP_BYTES
 from freetrain.elastic.feeding.link import FeedError, Link, LinkLostError, Listener, SharedMemory
 from freetrain.elastic.feeding.parts import Packet, StateParts
 from freetrain.elastic.membership.session import Session
 from freetrain.elastic.on_disk.next_generation import View
-from freetrain.elastic.training.state import TrainingState
+from freetrain.elastic.training.state import (
+    TrainingState,
+    hyperparameters,
+    is_sharded,
+    parameters_in,
+    set_hyperparameters,
+)
+from freetrain.elastic.worlds.collectives import bytes_of
+from freetrain.elastic.worlds.replica import lost_replica
+from freetrain.errors import InputError
 
 log = logging.getLogger(__name__)
 
@@ -21,9 +35,110 @@ _LOOK_S = 0.02
 _FIRST_LOOK_S = 10.0
 _SOURCE_SEEN_LOST_S = 1.0
 _MAX_SOURCES = 10
-
 # Tensors of a parameter's size that an optimizer here keeps for it, and the parameter itself, at most.
 _MAX_TENSORS_PER_VALUE = 4
+FROM_VARIABLE = "FREETRAIN_FEED_FROM_MB"
+# Megabytes of parameters. Of a smaller model a broadcast costs less than a tenth of a second.
+_FROM_MB = 16.0
+# Optimizers that make each parameter's update of that parameter's gradient alone.
+_OPTIMIZERS = (
+    optim.SGD,
+    optim.Adam,
+    optim.AdamW,
+    optim.NAdam,
+    optim.RAdam,
+    optim.Adamax,
+    optim.Adadelta,
+    optim.Adagrad,
+    optim.RMSprop,
+    optim.Rprop,
+    optim.ASGD,
+)
+
+
+def wants_to_be_fed(state: TrainingState) -> bool:
+    """Whether a broadcast of the state would be felt, by its size, and feeding can replace it."""
+    if sum(map(bytes_of, state.module.parameters())) < 1e6 * _from_mb():
+        return False
+    reason = why_not_fed(state)
+    if reason is not None:
+        log.warning("%s: newcomers get the state of this training by broadcast, while all wait", reason)
+    return reason is None
+
+
+def why_not_fed(state: TrainingState) -> str | None:
+    """Why a newcomer could not follow the others' updates exactly; None: it can."""
+    for optimizer in state.optimizers:
+        # Not isinstance(): a subclass may do anything in its step.
+        if type(optimizer) not in _OPTIMIZERS:
+            return f"{type(optimizer).__name__} is not known to update each parameter by its own gradient alone"
+        hooks = [*optimizer._optimizer_step_pre_hooks.values(), *optimizer._optimizer_step_post_hooks.values()]
+        # Our own one, which adds gradients up, does nothing at a newcomer.
+        if not all(getattr(hook, "__module__", "").startswith("freetrain.elastic.") for hook in hooks):
+            return "the optimizer has hooks"
+    updated = [id(parameter) for parameter in parameters_in(*state.optimizers)]
+    if len(updated) != len(set(updated)):
+        return "some parameters have two optimizers"
+    if any(parameter.layout is not torch.strided for parameter in state.module.parameters()):
+        return "some parameters are sparse"
+    return None
+
+
+def _from_mb() -> float:
+    text = os.environ.get(FROM_VARIABLE, "")
+    try:
+        value = float(text or _FROM_MB)
+    except ValueError:
+        value = math.nan
+    # Not 'value < 0', which does not hold for NaN.
+    if not value >= 0:
+        raise InputError(f"{FROM_VARIABLE}={text} in the environment is not a number of megabytes.", "Unset it.")
+    return value
+
+
+def prewarm(state: TrainingState) -> None:
+    """Step each optimizer once with gradients of zero and learning rates of zero, and let it forget that.
+
+    What torch prepares for an optimizer's first step it prepares now: code that it imports, and for sharded
+    tensors how each of its operations is to be spread, also those of clipping.
+
+    All workers of a replica have to call it at the same time; raises Departed if another one was lost.
+    """
+    if why_not_fed(state) is not None:
+        return
+    for optimizer in state.optimizers:
+        # Some optimizers know something before their first step, which it would change.
+        if not any(optimizer.state.values()):
+            _step_with_zeros(optimizer)
+
+
+def _step_with_zeros(optimizer: torch.optim.Optimizer) -> None:
+    parameters = [parameter for parameter in parameters_in(optimizer) if parameter.requires_grad]
+    if any(parameter.grad is not None for parameter in parameters):
+        return
+    before = hyperparameters(optimizer)
+    try:
+        for parameter in parameters:
+            parameter.grad = torch.zeros_like(parameter)
+        for group in optimizer.param_groups:
+            # In its own type: with capturable=True it may be a tensor.
+            group["lr"] = group["lr"] * 0
+        _clip([parameter for parameter in parameters if is_sharded(parameter)])
+        optimizer.step()
+    finally:
+        for parameter in parameters:
+            parameter.grad = None
+        optimizer.state.clear()
+        set_hyperparameters(before, optimizer)
+
+
+def _clip(sharded: list[torch.Tensor]) -> None:
+    """Clip as scripts do; the norm is a sum over the workers of the replica."""
+    try:
+        if sharded:
+            torch.nn.utils.clip_grad_norm_(sharded, 1.0)
+    except RuntimeError as error:
+        raise lost_replica() from error
 
 
 class Newcomer:
@@ -60,21 +175,17 @@ class Newcomer:
             if source is None or self._is_decided(view):
                 return
             try:
-                self._be_fed_by(source, attempt, memory)
+                link = self._await_source(source, attempt, memory)
+                if link is not None:
+                    with contextlib.closing(link):
+                        self._take_all(link, source, Packet(memory.memory))
+                return
             except LinkLostError as error:
                 # Once ready it may be taken into a world at any moment: there is no time for another source.
                 if self._is_ready or attempt == _MAX_SOURCES:
                     raise
                 log.info("fed no more (%s): trying another member", error)
                 self._await_loss(source)
-            else:
-                return
-
-    def _be_fed_by(self, source: str, attempt: int, memory: SharedMemory) -> None:
-        link = self._await_source(source, attempt, memory)
-        if link is not None:
-            with contextlib.closing(link):
-                self._take_all(link, source, Packet(memory.memory))
 
     def _memory(self) -> SharedMemory:
         """Room for all gradients and for some of the state."""

@@ -11,8 +11,7 @@ why this worker's part has ended (``Departed``), or that it cannot belong (``For
 Files, in reading order:
 
 - ``identity.py``: this process as a member, the address by which others reach it, and what must be alike.
-- ``liveness.py``: which members are alive, slow or hung, from their heartbeats. Clocks of hosts are never
-  compared.
 - ``watcher.py``: the thread that looks, records and proposes, and gets the main thread out of a broken world.
+  First which members are alive, slow or hung, from their heartbeats; clocks of hosts are never compared.
 - ``session.py``: the main thread's side: join, form worlds, say goodbye.
 """

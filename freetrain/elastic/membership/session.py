@@ -33,8 +33,7 @@ from freetrain.elastic.membership.identity import (
     why_foreign,
     why_foreign_to,
 )
-from freetrain.elastic.membership.liveness import WorkerProgress
-from freetrain.elastic.membership.watcher import Watcher
+from freetrain.elastic.membership.watcher import Watcher, WorkerProgress
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.members import Generation, this_host
 from freetrain.elastic.on_disk.next_generation import Proposal, View

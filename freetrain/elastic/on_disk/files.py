@@ -19,11 +19,11 @@ from freetrain.elastic.errors import DirectoryError
 _COARSEST_TIME_S = 2.5
 
 
-def create_exclusively(path: Path, content: bytes, mode: int = 0o600) -> bool:
+def create_exclusively(path: Path, content: bytes) -> bool:
     """Create the file with all its content at once; False if it exists; raises DirectoryError if that fails."""
     try:
         # A hard link is the one operation that NFS servers make atomic and exclusive in all versions.
-        _place(path, content, mode, os.link)
+        _place(path, content, 0o600, os.link)
     except FileExistsError:
         return False
     return True

@@ -53,12 +53,15 @@ MAX_LINES = 2_000
 
 
 @dataclass(slots=True)
-class _Tally:
-    since_s: float = field(default_factory=time.perf_counter)
+class Tally:
+    """Steps of one world, added up."""
+
     steps: int = 0
     samples: int = 0
-    wait_s: float = 0.0
-    exposed_s: float = 0.0
+    wait_s: float = 0.0  # of them, for data
+    exposed_s: float = 0.0  # of them, for sums of gradients
+    since_s: float = field(default_factory=time.perf_counter)
+    elapsed_s: float = 0.0  # known when they are written down
 
 
 class ProgressWriter:
@@ -67,11 +70,11 @@ class ProgressWriter:
     def __init__(self, path: Path, every_s: float = 5.0) -> None:
         self._path = path
         self._every_s = every_s
-        self._tally = _Tally()
+        self._tally = Tally()
 
     def start(self) -> None:
         """A world begins: what was added up before belongs to another size."""
-        self._tally = _Tally()
+        self._tally = Tally()
 
     def add(self, samples: int, wait_s: float, exposed_s: float) -> None:
         """A step is complete."""
@@ -89,25 +92,28 @@ class ProgressWriter:
     def write_rate(self, **facts: Any) -> None:
         """Append a line on the steps since the last one."""
         tally = self._tally
-        if tally.steps == 0:
-            return
-        elapsed_s = time.perf_counter() - tally.since_s
-        step_s = elapsed_s / tally.steps
+        if tally.steps:
+            tally.elapsed_s = time.perf_counter() - tally.since_s
+            self.write_rate_of(tally, **facts)
+            self.start()
+
+    def write_rate_of(self, tally: Tally, **facts: Any) -> None:
+        """Append a line on these steps."""
+        step_s = tally.elapsed_s / tally.steps
         communication_s = tally.exposed_s / tally.steps
         wait_s = tally.wait_s / tally.steps
         self.write_event(
             "rate",
-            elapsed_s=elapsed_s,
+            elapsed_s=tally.elapsed_s,
             steps=tally.steps,
             samples=tally.samples,
-            samples_per_s=tally.samples / elapsed_s,
+            samples_per_s=tally.samples / tally.elapsed_s,
             step_s=step_s,
             compute_s=max(0.0, step_s - communication_s - wait_s),
             communication_s=communication_s,
             data_wait_share=wait_s / step_s,
             **facts,
         )
-        self.start()
 
     def write_event(self, event: str, **facts: Any) -> None:
         """Append a line on something that happened."""

@@ -9,10 +9,11 @@ reason: 0 where the training is complete or can go on without this node.
 
 Files, in reading order:
 
-- ``workers.py``: the options, the signals that ask to leave, and worker processes.
+- ``workers.py``: the options, the signals that ask to leave, worker processes and what torchrun would tell them.
 - ``agent.py``: scripts that train with freetrain.elastic: each worker is a member; failed ones are replaced.
 - ``template.py``: a process that has imported what a script imports, and from which its workers are forked.
 - ``servers.py``: on which nodes servers add up gradients, and whether this one has to run one.
 - ``restart.py``: scripts for torchrun: agents are the members, and each world starts the script again from its
   own checkpoint.
+- ``freezing.py``: programs of fillers that cannot save themselves, and are saved by a freezer of the site's.
 """

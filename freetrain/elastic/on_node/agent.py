@@ -22,7 +22,6 @@ from freetrain.elastic.membership.identity import (
 )
 from freetrain.elastic.on_disk.directory import TRAINER_VARIABLE, TrainerDirectory
 from freetrain.elastic.on_disk.members import LOCAL_RANK_VARIABLE, LOCAL_WORLD_SIZE_VARIABLE
-from freetrain.elastic.on_node.restart import torchrun_variables
 from freetrain.elastic.on_node.servers import Hosting, ServerDuty
 from freetrain.elastic.on_node.workers import (
     AgentEnd,
@@ -32,6 +31,7 @@ from freetrain.elastic.on_node.workers import (
     count_gpus,
     describe,
     start_process,
+    torchrun_variables,
 )
 from freetrain.errors import ExitCode
 
@@ -265,20 +265,13 @@ class Agent:
     def _kill_if_overdue(self, worker: Worker) -> None:
         """Kill a worker that the others gave up, or that does not get to a step boundary in time."""
         now_s = time.monotonic()
-        if worker.gone_since_s is None and self._directory.is_gone(worker.name) is not None:
-            worker.gone_since_s = now_s
-        overdue = worker.asked_to_leave_s is not None and (
-            now_s - worker.asked_to_leave_s > self._options.end_timeout_s
-        )
-        lost = (
-            worker.gone_since_s is not None
-            # The watcher has two such reasons, no sign of life and none of progress. A worker that left by itself
-            # may take its time over what follows the loop.
-            and (self._directory.is_gone(worker.name) or "").startswith("no sign of")
-            and now_s - worker.gone_since_s > _GONE_BUT_ALIVE_S
-        )
-        if overdue or lost:
-            self._killed += overdue and not worker.is_server and worker.poll() is None
+        # The watcher has two such reasons, no sign of life and none of progress. A worker that left by itself may
+        # take its time over what follows the loop.
+        if worker.given_up_s is None and (self._directory.is_gone(worker.name) or "").startswith("no sign of"):
+            worker.given_up_s = now_s
+        is_late = _is_past(worker.asked_to_leave_s, self._options.end_timeout_s, now_s)
+        if is_late or _is_past(worker.given_up_s, _GONE_BUT_ALIVE_S, now_s):
+            self._killed += is_late and not worker.is_server and worker.poll() is None
             worker.kill()
 
     def _ask_to_leave(self, worker: Worker) -> None:
@@ -317,13 +310,14 @@ class Agent:
         )
 
     def _ending(self) -> AgentEnd:
+        is_complete = self._directory.finished_path.exists()
         if self._unreported:
             self._unusable = f"the trainer's directory {self._directory.root} cannot be written"
-        if self._unusable and not self._directory.finished_path.exists():
+        if self._unusable and not is_complete:
             return AgentEnd(ExitCode.STATE_IO, self._unusable)
         reason = self._directory.why_not_adopted() if self._script_ranks is not None else None
         # A script that finds its own last snapshot has nothing to do.
-        if reason is not None and self._leaving is None and not self._directory.finished_path.exists():
+        if reason is not None and self._leaving is None and not is_complete:
             return AgentEnd(NOT_ADOPTED_STATUS, reason)
         if self._leaving is not None and self._has_lost_steps():
             return AgentEnd(
@@ -334,17 +328,21 @@ class Agent:
             )
         if self._leaving is not None:
             return AgentEnd(0, f"left on {self._leaving}; the training can go on without this node")
-        if self._failures and not self._directory.finished_path.exists():
+        if is_complete:
+            return AgentEnd(0, "the training is complete")
+        if self._failures:
             view = self._directory.view()
             hint = "" if view.members or view.gone else f"; {_FOR_TORCHRUN}"
             return AgentEnd(
                 1, f"{len(self._failures)} of {self._started} workers failed, last {self._failures[-1]}{hint}"
             )
-        if self._directory.finished_path.exists():
-            return AgentEnd(0, "the training is complete")
         if self._never_joined:
             return AgentEnd(1, f"{_FOR_TORCHRUN}. It ended with status 0")
         return AgentEnd(0, "all workers left, as asked")
+
+
+def _is_past(since_s: float | None, patience_s: float, now_s: float) -> bool:
+    return since_s is not None and now_s - since_s > patience_s
 
 
 class ScriptRanks:

@@ -19,7 +19,7 @@ from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.files import write_json
 from freetrain.elastic.on_disk.members import Generation, Member, this_host
 from freetrain.elastic.on_disk.next_generation import Proposal, View
-from freetrain.elastic.on_disk.progress import ProgressWriter
+from freetrain.elastic.on_disk.progress import ProgressWriter, Tally
 from freetrain.elastic.on_node.workers import (
     AgentEnd,
     AgentOptions,
@@ -28,6 +28,7 @@ from freetrain.elastic.on_node.workers import (
     Worker,
     describe,
     start_process,
+    torchrun_variables,
 )
 from freetrain.elastic.timeouts import Timeouts
 from freetrain.errors import InputError
@@ -227,25 +228,6 @@ def torchrun_environment(view: View, me: str, index: int, run_id: str) -> Mappin
     }
 
 
-def torchrun_variables(rank: int, world: int, local_rank: int, local_world: int, run_id: str) -> Mapping[str, str]:
-    """What torchrun says to a worker where there is no other node; nobody listens at the address."""
-    facts = {
-        "RANK": rank,
-        "WORLD_SIZE": world,
-        "LOCAL_RANK": local_rank,
-        "LOCAL_WORLD_SIZE": local_world,
-        "GROUP_RANK": 0,
-        "GROUP_WORLD_SIZE": 1,
-        "ROLE_RANK": rank,
-        "ROLE_WORLD_SIZE": world,
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": 29500,
-        "TORCHELASTIC_RUN_ID": run_id,
-        "TORCHELASTIC_RESTART_COUNT": 0,
-    }
-    return {name: str(value) for name, value in facts.items()}
-
-
 def _with_port(proposal: Proposal) -> Generation:
     """A generation whose store rank 0's script opens: on a port that is free now."""
     with socket.socket() as probe:
@@ -340,21 +322,9 @@ class RestartProgress:
         self._progress.write_event("rescale", **self._facts(self._step), cause=cause, **parts)
 
     def _tell_rate(self, step: int, now_s: float) -> None:
-        steps, elapsed_s = step - self._step, now_s - self._since_s
-        samples = steps * self._samples_per_step
-        self._progress.write_event(
-            "rate",
-            **self._facts(step),
-            epoch=0,
-            samples_done=step * self._samples_per_step,
-            samples=samples,
-            elapsed_s=elapsed_s,
-            samples_per_s=samples / elapsed_s,
-            step_s=elapsed_s / steps,
-            compute_s=elapsed_s / steps,
-            communication_s=0.0,
-            data_wait_share=0.0,
-        )
+        steps, per_step = step - self._step, self._samples_per_step
+        tally = Tally(steps, steps * per_step, elapsed_s=now_s - self._since_s)
+        self._progress.write_rate_of(tally, **self._facts(step), epoch=0, samples_done=step * per_step)
 
     def _facts(self, step: int) -> dict[str, int]:
         assert self._generation is not None

@@ -38,6 +38,8 @@ SOCKET_VARIABLE = "FREETRAIN_TEMPLATE_SOCKET"
 """The number of the socket to the agent."""
 
 PACKET_BYTES = 65_536
+# Between two looks whether a worker has ended: as often as the agent itself looks.
+_LOOK_S = 0.02
 # From linux/prctl.h.
 _PR_SET_PDEATHSIG = 1
 # Loaded here, as it is called between fork and exec, where a lock of the loader's may be held for ever.
@@ -176,32 +178,21 @@ def why_not_forked() -> str | None:
 
 def serve(agent: socket.socket) -> dict[str, Any] | None:
     """Fork workers, and report those that end; returns the request in a worker, None where the agent has ended."""
-    woken, wakes = os.pipe()
-    # As set_wakeup_fd() demands: the handler must never wait for room in the pipe.
-    os.set_blocking(wakes, False)
-    # Without a handler in Python nothing is written to the pipe.
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.set_wakeup_fd(wakes)
     while True:
-        ready = select.select([agent.fileno(), woken], [], [])[0]
-        if woken in ready:
-            os.read(woken, PACKET_BYTES)
-            for pid, status in ended_children():
-                send(agent, {"ended": pid, "status": status})
-        if agent.fileno() in ready:
-            packet = agent.recv(PACKET_BYTES)
-            if not packet:
-                return None
+        is_asked = bool(select.select([agent.fileno()], [], [], _LOOK_S)[0])
+        for pid, status in ended_children():
+            send(agent, {"ended": pid, "status": status})
+        packet = agent.recv(PACKET_BYTES) if is_asked else b""
+        if packet:
             template, pid = os.getpid(), os.fork()
             if pid == 0:
                 die_with_parent(template)
-                signal.set_wakeup_fd(-1)
-                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 # A copy of the socket would hide the template's end from the agent.
-                for number in (woken, wakes, agent.detach()):
-                    os.close(number)
+                os.close(agent.detach())
                 return dict(json.loads(packet))
             send(agent, {"started": pid})
+        elif is_asked:
+            return None
 
 
 def ended_children() -> Iterator[tuple[int, int]]:

@@ -106,7 +106,7 @@ class Worker:
         self.index = index
         self.is_server = is_server
         self.asked_to_leave_s: float | None = None
-        self.gone_since_s: float | None = None
+        self.given_up_s: float | None = None
         self.ends_with_replica = False
         self._process = process
 
@@ -231,3 +231,22 @@ def count_gpus() -> int:
     if visible is not None:
         return len([name for name in visible.split(",") if name.strip()])
     return len(list(Path("/dev").glob("nvidia[0-9]*")))
+
+
+def torchrun_variables(rank: int, world: int, local_rank: int, local_world: int, run_id: str) -> Mapping[str, str]:
+    """What torchrun says to a worker where there is no other node; nobody listens at the address."""
+    facts = {
+        "RANK": rank,
+        "WORLD_SIZE": world,
+        "LOCAL_RANK": local_rank,
+        "LOCAL_WORLD_SIZE": local_world,
+        "GROUP_RANK": 0,
+        "GROUP_WORLD_SIZE": 1,
+        "ROLE_RANK": rank,
+        "ROLE_WORLD_SIZE": world,
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": 29500,
+        "TORCHELASTIC_RUN_ID": run_id,
+        "TORCHELASTIC_RESTART_COUNT": 0,
+    }
+    return {name: str(value) for name, value in facts.items()}

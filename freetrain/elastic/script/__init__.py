@@ -8,8 +8,8 @@ on to its end, in which optimizers do nothing, and gets the same samples again i
 Files, in reading order:
 
 - ``loop.py``: :class:`Loop`: batches, epochs, what scripts may ask of the training.
-- ``steps.py``: the batches that the script iterates over; schedules that have to be carried along.
-- ``updates.py``: the step under way; the script's optimizers, whose gradients are added up before they step.
+- ``updates.py``: the step under way; the script's optimizers, whose gradients are added up before they step, and
+  their schedules, which have to be carried along.
 - ``gradients.py``: the sums themselves, in packs, during the backward pass or after it.
 - ``run.py``: :class:`Run`, a thin layer over the loop.
 - ``sharding.py``: models that are sharded over the workers of a node.

@@ -8,11 +8,13 @@ from typing import Any
 
 import torch
 
+from freetrain.elastic.data.batching import StepBatches
 from freetrain.elastic.errors import LostRankError
-from freetrain.elastic.training.state import parameters_in
-from freetrain.elastic.training.tensors import is_sharded, local
+from freetrain.elastic.script.adascale import AdaScale
+from freetrain.elastic.training.state import is_sharded, local, parameters_in
+from freetrain.elastic.training.training import ElasticTraining
 from freetrain.elastic.worlds.calls import PendingCalls, digest_of
-from freetrain.elastic.worlds.exchange import (
+from freetrain.elastic.worlds.collectives import (
     CHUNK_BYTES,
     add_up_tensors,
     bytes_of,
@@ -23,8 +25,6 @@ from freetrain.elastic.worlds.exchange import (
 )
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import InputError
-
-Ask = Callable[[str, int, float], PendingCalls]
 
 
 @dataclass(slots=True)
@@ -46,29 +46,27 @@ class Gradients:
     gradient here that had none in the update before, or the reverse; only then do the ranks compare which.
 
     Args:
-        ask: begins to announce the update to the ranks: its kind, what has to be the same, this rank's part of
-            the loss.
-        agree: takes in their answers; raises LostRankError, or OddOneOutError.
+        drawing: the batches of the step, whose mark has to be the same on all ranks.
         buffers: of the model, which all ranks have as rank 0 has them after each update; empty: each has its own.
         adds_up_shards: whether the gradients of sharded parameters are weighted when the node adds them up.
-        measure: a number from parameters and this rank's own gradients, before these are summed.
+        scaling: measures this rank's own gradients, before these are summed.
     """
 
     def __init__(
         self,
         optimizer: torch.optim.Optimizer,
-        ask: Ask,
-        agree: Callable[[PendingCalls], object],
-        buffers: Callable[[], Iterable[torch.Tensor]] = tuple,
+        training: ElasticTraining,
+        drawing: StepBatches,
+        buffers: Callable[[], Iterable[torch.Tensor]],
         *,
-        adds_up_shards: bool = False,
-        measure: Callable[[Iterable[tuple[torch.Tensor, torch.Tensor]]], torch.Tensor] | None = None,
+        adds_up_shards: bool,
+        scaling: AdaScale | None,
     ) -> None:
-        self.measured = torch.zeros(())  # the sum of the measured numbers
+        self.measured = torch.zeros(())  # the squared norm of this rank's gradients, where it is measured
         self._optimizer = optimizer
-        self._ask, self._agree, self._buffers = ask, agree, buffers
+        self._training, self._drawing, self._buffers = training, drawing, buffers
         self._adds_up_shards = adds_up_shards
-        self._measure = measure
+        self._scaling = scaling
         self._known: list[int] = []
         self._digest = 0
         self._trusted = -1
@@ -93,13 +91,7 @@ class Gradients:
             pack.gradients, pack.flat, pack.finish = [], torch.empty(0), None
 
     def begin(
-        self,
-        world: World,
-        weight: float,
-        loss_share: float,
-        aside: dict[torch.Tensor, torch.Tensor],
-        *,
-        during_backward: bool = False,
+        self, weight: float, loss_share: float, aside: dict[torch.Tensor, torch.Tensor], *, during_backward: bool
     ) -> None:
         """Announce to the ranks that the gradients of these parameters are to be summed.
 
@@ -110,14 +102,15 @@ class Gradients:
         Raises LostRankError if a rank was lost, or differs; OddOneOutError if this one differs.
         """
         self._plan()
-        self._world, self._weight = world, weight
+        self._world, self._weight = self._training.world, weight
         self._aside = {own: aside.pop(own) for own in self._parameters if own in aside}
         self._begun, self._none_here, self._broke_with = 0, set(), None
         self.measured = torch.zeros(())
-        self._asked = self._ask("sum of gradients", self._digest, loss_share)
+        digest = self._digest + self._drawing.mark
+        self._asked = self._training.ask("sum of gradients", digest, loss_share)
         if self._digest != self._trusted:
             # Sums of other shapes than the others' would end the process from within gloo.
-            self._agree(self._asked)
+            self._training.agree(self._asked)
             # Once for each world and plan: from now on the answers are taken in after the sums have begun.
             self._trusted = self._digest
         for pack in self._packs:
@@ -142,7 +135,7 @@ class Gradients:
             while self._begun < len(self._packs):
                 self._start_next()
             finish_buffers = start_broadcast(self._buffers(), 0, self._world)
-            self._agree(self._asked)
+            self._training.agree(self._asked)
             for pack in self._packs:
                 assert pack.finish is not None
                 pack.finish()
@@ -208,8 +201,9 @@ class Gradients:
         pack = self._packs[self._begun]
         self._begun += 1
         pack.gradients = [self._weighted(parameter) for parameter in pack.parameters]
-        if self._measure is not None:
-            self.measured = self.measured + self._measure(zip(pack.parameters, pack.gradients, strict=True))
+        if self._scaling is not None:
+            pairs = zip(pack.parameters, pack.gradients, strict=True)
+            self.measured = self.measured + self._scaling.squared_norm(pairs)
         if self._begun < len(self._packs):
             pack.flat = flatten(pack.gradients)
         else:

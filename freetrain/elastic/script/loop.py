@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import linecache
 import logging
+import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -10,9 +13,8 @@ from typing import Any, Self
 
 import torch
 
-from freetrain.elastic.data.batching import Draw, FixedBatch, ScaledBatch, StepBatches
+from freetrain.elastic.data.batching import FixedBatch, Sampler, ScaledBatch, StepBatches
 from freetrain.elastic.data.orders import BatchOrder
-from freetrain.elastic.data.sampler import Sampler
 from freetrain.elastic.data.streams import Streaming
 from freetrain.elastic.errors import LostRankError, as_exit, plain_errors
 from freetrain.elastic.script.adascale import AdaScale
@@ -20,20 +22,18 @@ from freetrain.elastic.script.gradients import parameters_of
 from freetrain.elastic.script.hooks import Resize, StepResult
 from freetrain.elastic.script.local_steps import LocalSteps, Rounds
 from freetrain.elastic.script.sharding import check_sharding
-from freetrain.elastic.script.steps import Batches
 from freetrain.elastic.script.updates import Updates
-from freetrain.elastic.training.agreement import StepVerdict
 from freetrain.elastic.training.records import RecordOptions
-from freetrain.elastic.training.state import Stateful, TrainingState
-from freetrain.elastic.training.tensors import is_sharded
+from freetrain.elastic.training.state import Stateful, TrainingState, is_sharded
 from freetrain.elastic.training.training import ElasticTraining
+from freetrain.elastic.worlds.collectives import decode_all, encode, gather_announced
 from freetrain.elastic.worlds.device import device_of
-from freetrain.elastic.worlds.exchange import decode_all, encode, gather_announced
 from freetrain.elastic.worlds.replica import lost_replica
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import FreetrainError, InputError
 
 log = logging.getLogger(__name__)
+_ZIP = re.compile(r"\bzip(_longest)?\(")
 
 
 class Loop:
@@ -119,13 +119,13 @@ class Loop:
             state, drawing.batch, trainer, records, self._on_world, can_be_fed=rounds is None
         )
         self._updates = Updates(
-            state, training, drawing, rounds, scaling, share_buffers=share_buffers, completed=self._completed
+            state, training, drawing, rounds, scaling, share_buffers=share_buffers, on_step=on_step
         )
         self._watch_scalers(also.values())
-        self._on_resize, self._on_step, self._overlaps = on_resize, on_step, overlap
+        self._on_resize, self._overlaps = on_resize, overlap
         self._last_size, self._is_in_epochs, self._is_catching_up = 0, False, False
         self.model: Any = model
-        self.batches = Batches(self, drawing.dataset)
+        self.batches = Batches(self, drawing)
         self.log = RankLog(self)
 
     # -- what scripts ask
@@ -288,10 +288,6 @@ class Loop:
         with self._training.ending_the_process():
             return self._take()
 
-    def batches_per_epoch(self) -> int:
-        """How many there are in this epoch, if the world does not change."""
-        return self._drawing.batches_per_epoch(lambda: self.world_size)
-
     def _take(self) -> tuple[int, Any] | None:
         if not self._is_in_epochs:
             raise InputError("run.batches gives batches only within 'for epoch in run.epochs():'.")
@@ -316,13 +312,6 @@ class Loop:
         """The step is over; what follows may be another world."""
         if not self._updates.conclude():
             self._enter_world()
-
-    def _completed(self, verdict: StepVerdict, batches: Sequence[Draw], epoch: int) -> None:
-        if self._on_step is not None:
-            world = self._training.world
-            ids = [id_ for draw in batches for id_ in draw.ids]
-            mine = [id_ for draw in batches for id_ in draw.mine]
-            self._on_step(StepResult(self.step, epoch, ids, mine, verdict.loss, world.size, world.rank))
 
     def _read(self, order: BatchOrder, data: Any, sampler: Sampler) -> StepBatches:
         return order.read(data, sampler)
@@ -402,6 +391,44 @@ class Loop:
         for item in items:
             if isinstance(item, torch.amp.GradScaler):
                 self._updates.sum_before_unscaling(item)
+
+
+class Batches:
+    """This rank's part of each batch of the epoch; what is left of it where this worker joined in its middle."""
+
+    def __init__(self, loop: Loop, drawing: StepBatches) -> None:
+        self.dataset = drawing.dataset
+        self._loop, self._drawing = loop, drawing
+        self._has_warned = False
+
+    def __len__(self) -> int:
+        """Batches of the epoch, if the world does not change."""
+        return self._drawing.batches_per_epoch(lambda: self._loop.world_size)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Batch by batch."""
+        self._look_for_zip()
+        for _, batch in self.numbered():
+            yield batch
+
+    def _look_for_zip(self) -> None:
+        """Whether the script reads something else beside it, of which each rank would read all."""
+        # Two frames up: the generator of __iter__, then the one that iterates.
+        caller = sys._getframe(2)
+        line = linecache.getline(caller.f_code.co_filename, caller.f_lineno)
+        if not self._has_warned and _ZIP.search(line):
+            self._has_warned = True
+            log.warning(
+                "%s:%d zips run.batches with something else, which is not divided among the ranks: each reads all "
+                "of it. Give several loaders as one: elastic.Loop(model, optimizer, [loader, other]).",
+                caller.f_code.co_filename,
+                caller.f_lineno,
+            )
+
+    def numbered(self) -> Iterator[tuple[int, Any]]:
+        """Batches with numbers, in place of ``enumerate``: the same on all ranks, also in a repeated step."""
+        while (taken := self._loop.take()) is not None:
+            yield taken
 
 
 class RankLog(logging.LoggerAdapter[logging.Logger]):

@@ -10,10 +10,9 @@ from typing import Any
 
 import torch
 
-from freetrain.elastic.data.batching import Draw, FixedBatch, ScaledBatch, StepBatches
+from freetrain.elastic.data.batching import Draw, FixedBatch, Sampler, ScaledBatch, StepBatches
 from freetrain.elastic.data.drawing import DrawnPasses, Loader, Passes
 from freetrain.elastic.data.orders import BatchOrder
-from freetrain.elastic.data.sampler import Sampler
 from freetrain.elastic.script.loop import Loop
 from freetrain.errors import InputError
 

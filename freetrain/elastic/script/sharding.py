@@ -23,7 +23,7 @@ from freetrain.elastic.membership.identity import (
 from freetrain.elastic.on_disk.directory import TrainerDirectory, trainer_from_environment
 from freetrain.elastic.on_disk.members import LOCAL_RANK_VARIABLE, LOCAL_WORLD_SIZE_VARIABLE
 from freetrain.elastic.timeouts import Timeouts
-from freetrain.elastic.training.tensors import is_sharded, sharded_modules
+from freetrain.elastic.training.state import is_sharded, sharded_modules
 from freetrain.elastic.worlds.device import device
 from freetrain.elastic.worlds.guarded_store import GuardedStore, StoreServer
 from freetrain.elastic.worlds.replica import this_replica

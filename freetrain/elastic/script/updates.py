@@ -6,24 +6,27 @@ import contextlib
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, cast
 
 import torch
 
-from freetrain.elastic.data.batching import Draw, StepBatches
+from freetrain.elastic.data.batching import StepBatches
 from freetrain.elastic.errors import LostRankError
 from freetrain.elastic.script.adascale import AdaScale
 from freetrain.elastic.script.gradients import Gradients, parameters_of, weighted
+from freetrain.elastic.script.hooks import StepResult
 from freetrain.elastic.script.local_steps import Rounds
 from freetrain.elastic.script.sharding import weigh_shards
-from freetrain.elastic.script.steps import Schedules
-from freetrain.elastic.training.agreement import StepVerdict
 from freetrain.elastic.training.state import Beside, TrainingState
 from freetrain.elastic.training.training import ElasticTraining
-from freetrain.elastic.worlds.exchange import broadcast_tensors
+from freetrain.elastic.worlds.collectives import broadcast_tensors
 from freetrain.errors import InputError
 
+# How torch's schedules mark the step function of their optimizer, in newer and in older versions.
+_SCHEDULED = ("_wrapped_by_lr_sched", "_with_counter")
+# Far enough for a schedule within a wrapper, and an end where objects refer to each other in a circle.
+_DEPTH = 4
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 """Arguments of ``optimizer.step()`` as torch gives them to hooks: the optimizer comes first."""
 
@@ -40,7 +43,7 @@ class Updates:
         rounds: of steps that each rank makes by itself; None: gradients are added up for each step.
         scaling: lets learning rates follow steps that grow with the world.
         share_buffers: give all ranks rank 0's buffers (running means and the like) with each step's first update.
-        completed: called with the outcome of each step, its batches and its epoch.
+        on_step: called after every completed step.
     """
 
     def __init__(
@@ -52,7 +55,7 @@ class Updates:
         scaling: AdaScale | None = None,
         *,
         share_buffers: bool = True,
-        completed: Callable[[StepVerdict, Sequence[Draw], int], object] = lambda *_: None,
+        on_step: Callable[[StepResult], object] | None = None,
     ) -> None:
         self.lost: BaseException | None = None  # why the step under way does not count
         self.count = 0  # of the updates that the script has asked for in this step
@@ -65,7 +68,7 @@ class Updates:
         self._rounds = rounds
         self._scaling = scaling
         self._share_buffers = share_buffers
-        self._completed = completed
+        self._on_step = on_step
         self._schedules = [Schedules(optimizer, state.also) for optimizer in state.optimizers]
         self._lacks_samples = False
         self._weight: float | None = None
@@ -81,14 +84,14 @@ class Updates:
             optimizer.register_step_pre_hook(self._before_update)
 
     def _gradients_of(self, optimizer: torch.optim.Optimizer) -> Gradients:
-        training, scaling = self._training, self._scaling
+        scaling = self._scaling
         return Gradients(
             optimizer,
-            lambda what, digest, loss_share: training.ask(what, digest + self._drawing.mark, loss_share),
-            training.agree,
+            self._training,
+            self._drawing,
             self._buffers,
             adds_up_shards=self._adds_up_shards,
-            measure=scaling.squared_norm if scaling is not None and scaling.follows(optimizer) else None,
+            scaling=scaling if scaling is not None and scaling.follows(optimizer) else None,
         )
 
     def _buffers(self) -> Iterable[torch.Tensor]:
@@ -153,7 +156,11 @@ class Updates:
         self._state.note_step(samples, len(batches))
         self.forget()
         verdict = training.conclude()
-        self._completed(verdict, batches, epoch)
+        if self._on_step is not None:
+            world = training.world
+            ids = [id_ for draw in batches for id_ in draw.ids]
+            mine = [id_ for draw in batches for id_ in draw.mine]
+            self._on_step(StepResult(self._state.step, epoch, ids, mine, verdict.loss, world.size, world.rank))
         training.record(samples, wait_s, exposed_s)
         training.worlds.feeder.after_step()
         return not verdict.change
@@ -292,9 +299,8 @@ class Updates:
             self.lose(error)
 
     def _begin(self, optimizer: torch.optim.Optimizer, *, during_backward: bool = False) -> None:
-        world, weight = self._training.world, cast(float, self._weight)
-        gradients = self._gradients[optimizer]
-        gradients.begin(world, weight, self.loss_share, self._aside, during_backward=during_backward)
+        weight, gradients = cast(float, self._weight), self._gradients[optimizer]
+        gradients.begin(weight, self.loss_share, self._aside, during_backward=during_backward)
         self._begun = optimizer
 
     def _scale(self, optimizer: torch.optim.Optimizer) -> None:
@@ -347,6 +353,42 @@ class Updates:
                     before = self._aside.get(parameter)
                     self._aside[parameter] = mine if before is None else mine.add_(before)
                     parameter.grad = None
+
+
+class Schedules:
+    """The schedules of an optimizer's learning rates, of which the script may make some at any time."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer, also: Mapping[str, Any]) -> None:
+        self._optimizer = optimizer
+        self._also = also
+        self._is_carried = False
+
+    def check(self) -> None:
+        """Whether one of them is carried along, if there are any; raises InputError if there are, but none is."""
+        if self._is_carried or not any(hasattr(self._optimizer.step, mark) for mark in _SCHEDULED):
+            return
+        self._is_carried = _mentions(self._also, self._optimizer, _DEPTH)
+        if not self._is_carried:
+            raise InputError(
+                "the optimizer has a learning rate schedule that is not in also={...}: newcomers and resumed "
+                "trainings would begin it again from its start.",
+                'Say also={"schedule": schedule}, or run.carry(schedule=schedule) before the first step.',
+            )
+
+
+def _mentions(item: Any, optimizer: torch.optim.Optimizer, depth: int) -> bool:
+    """Whether the item is a schedule of this optimizer, or contains one."""
+    if getattr(item, "optimizer", None) is optimizer:
+        return True
+    if depth == 0:
+        return False
+    if isinstance(item, Mapping):
+        parts = list(item.values())
+    elif isinstance(item, list | tuple):
+        parts = list(item)
+    else:
+        parts = list(getattr(item, "__dict__", {}).values())
+    return any(_mentions(part, optimizer, depth - 1) for part in parts)
 
 
 def call_first(

@@ -11,7 +11,6 @@ import shutil
 import zipfile
 from collections import defaultdict
 from collections.abc import Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,7 @@ import torch
 
 from freetrain.elastic.errors import CheckpointError
 from freetrain.elastic.on_disk.files import create_private, why_distrusted
-from freetrain.elastic.training.state import TrainingState
-from freetrain.elastic.training.tensors import detach_tensors, is_sharded, local, with_local
+from freetrain.elastic.training.state import detach_tensors, is_sharded, local, with_local
 
 log = logging.getLogger(__name__)
 
@@ -135,46 +133,6 @@ def _why_corrupt(path: Path) -> str | None:
     except (OSError, zipfile.BadZipFile) as error:
         return f"{path} is not whole ({error})"
     return f"{path} is damaged at {damaged}" if damaged else None
-
-
-class CheckpointWriter:
-    """Writes one checkpoint at a time.
-
-    The process does not end before what was started is written. If it is killed, the checkpoint before is the
-    newest. Where it does not write a copy in the background, the training waits and no memory is needed for one.
-    """
-
-    def __init__(self, checkpoints: Checkpoints, state: TrainingState, *, in_background: bool) -> None:
-        self._checkpoints = checkpoints
-        self._state = state
-        self._in_background = in_background
-        self._copy = StateCopy()
-        # Not a daemon thread: Python waits for an executor's before it ends.
-        self._thread = ThreadPoolExecutor(1, "freetrain-checkpoint")
-        self._under_way: Future[Path] | None = None
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether something is being written."""
-        return self._under_way is not None and not self._under_way.done()
-
-    def start(self) -> None:
-        """Write the state as it is now, while nothing else is under way; raises as :meth:`write` does."""
-        if not self._in_background:
-            self.write()
-            return
-        copied = self._copy.of(self._state.capture())
-        self._under_way = self._thread.submit(self._checkpoints.save, copied, self._state.step)
-
-    def write(self) -> None:
-        """Write the state as it is now, and return when it is on disk; raises CheckpointError if it cannot be."""
-        self._checkpoints.save(self._state.capture(), self._state.step)
-
-    def wait(self) -> None:
-        """Wait until what was started is on disk; raises CheckpointError if it could not be written."""
-        under_way, self._under_way = self._under_way, None
-        if under_way is not None:
-            under_way.result()
 
 
 class StateCopy:

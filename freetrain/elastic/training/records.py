@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import logging
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 from freetrain.elastic.errors import CheckpointError
 from freetrain.elastic.membership.identity import given_by_slurm
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.files import write_json
 from freetrain.elastic.on_disk.progress import ProgressWriter
-from freetrain.elastic.training.checkpoints import Checkpoints, CheckpointWriter
+from freetrain.elastic.training.checkpoints import Checkpoints, StateCopy
 from freetrain.elastic.training.state import TrainingState
 from freetrain.elastic.worlds.replica import this_replica
 from freetrain.elastic.worlds.world import World
@@ -34,7 +36,12 @@ class RecordOptions:
 
 
 class Records:
-    """The records of one training; each rank has them, and rank 0 uses them."""
+    """The records of one training; each rank has them, and rank 0 uses them.
+
+    One checkpoint is written at a time. The process does not end before what was begun is written; if it is
+    killed, the checkpoint before is the newest. Where none is written in the background, the training waits and no
+    memory is needed for a copy.
+    """
 
     def __init__(self, directory: TrainerDirectory, state: TrainingState, options: RecordOptions) -> None:
         self._directory = directory
@@ -48,8 +55,11 @@ class Records:
 
             folder = directory.checkpoints
             self._checkpoints = ShardedCheckpoints(folder, options.keep_checkpoints, self._replica, state.mesh)
-        self._writer = CheckpointWriter(self._checkpoints, state, in_background=options.background_checkpoints)
-        self._checkpoint_every_s = options.checkpoint_every_s
+        self._options = options
+        self._copy = StateCopy()
+        # Not a daemon thread: Python waits for an executor's before it ends.
+        self._thread = ThreadPoolExecutor(1, "freetrain-checkpoint")
+        self._being_written: Future[Path] | None = None
         self._checkpointed_s = time.monotonic()
         self._wants_checkpoint = False
         self._paused_since_s: float | None = None
@@ -93,33 +103,45 @@ class Records:
                 self.write_rate()
         self._wants_checkpoint |= wants_checkpoint
         if self._world.rank == 0:
-            self._wants_checkpoint |= time.monotonic() - self._checkpointed_s >= self._checkpoint_every_s
-        if self._replica.shards > 1:
-            self._checkpoint_together()
-        elif not self._writer.is_busy:
+            self._wants_checkpoint |= time.monotonic() - self._checkpointed_s >= self._options.checkpoint_every_s
+        if self._replica.shards == 1:
+            is_time = not self._is_writing
+        else:
+            # They begin it together, though one of them alone may know that it is due.
+            is_time = self._replica.any(self._wants_checkpoint and not self._is_writing)
+            self._wants_checkpoint |= is_time
+        if is_time:
             self._checkpoint()
 
-    def _checkpoint_together(self) -> None:
-        """A checkpoint that one worker of the replica wants is known to all after the next step."""
-        due, wants = self._replica.takes_checkpoint(), self._wants_checkpoint
-        self._wants_checkpoint = due
-        if due:
-            self._checkpoint()
-        elif wants and not self._writer.is_busy:
-            self._replica.want_checkpoint()
-        else:
-            self._wants_checkpoint = wants
+    @property
+    def _is_writing(self) -> bool:
+        """Whether a checkpoint is being written."""
+        return self._being_written is not None and not self._being_written.done()
 
     def _checkpoint(self) -> None:
         """Warn if the one before could not be written, and start the next one if it is due."""
         try:
-            self._writer.wait()
+            self._finish_writing()
             if self._wants_checkpoint:
                 self._wants_checkpoint = False
                 self._checkpointed_s = time.monotonic()
-                self._writer.start()
+                self._begin_checkpoint()
         except CheckpointError as error:
             log.warning("%s The training goes on; the next one is tried on schedule.", error.what)
+
+    def _begin_checkpoint(self) -> None:
+        """Write the state as it is now, or begin to write a copy of it; raises CheckpointError if it cannot be."""
+        if not self._options.background_checkpoints:
+            self._checkpoints.save(self._state.capture(), self._state.step)
+            return
+        copied = self._copy.of(self._state.capture())
+        self._being_written = self._thread.submit(self._checkpoints.save, copied, self._state.step)
+
+    def _finish_writing(self) -> None:
+        """Wait until what was begun is on disk; raises CheckpointError if it could not be written."""
+        being_written, self._being_written = self._being_written, None
+        if being_written is not None:
+            being_written.result()
 
     def write_rate(self) -> None:
         """A line on the steps since the last one."""
@@ -137,12 +159,12 @@ class Records:
     def save(self) -> None:
         """Write a checkpoint after the one under way, and return when it is on disk; raises CheckpointError."""
         self.wait()
-        self._writer.write()
+        self._checkpoints.save(self._state.capture(), self._state.step)
 
     def wait(self) -> None:
         """Wait until no checkpoint is being written any more."""
         try:
-            self._writer.wait()
+            self._finish_writing()
         except CheckpointError as error:
             log.warning("%s", error.what)
 

@@ -24,7 +24,7 @@ from torch.distributed.checkpoint.metadata import Metadata, StorageMeta
 
 from freetrain.elastic.on_disk.files import create_private, why_distrusted
 from freetrain.elastic.training.checkpoints import Checkpoints, unwritable, why_unwritable
-from freetrain.elastic.training.tensors import attach_tensors, detach_tensors
+from freetrain.elastic.training.state import attach_tensors, detach_tensors
 from freetrain.elastic.worlds.replica import Replica
 
 if TYPE_CHECKING:

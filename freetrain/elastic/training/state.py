@@ -1,28 +1,29 @@
-"""The training's state: what a newcomer needs to go on as if it had been there from the start."""
+"""The training's state, what a newcomer needs to go on as if it had been there from the start, and its tensors."""
 
 from __future__ import annotations
 
 import copy
 import random
+import sys
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, cast
 
 import torch
 
-from freetrain.elastic.data.sampler import Sampler
-from freetrain.elastic.training.tensors import (
-    attach_tensors,
-    detach_tensors,
-    is_sharded,
-    local,
-    with_plain_numbers,
-)
-from freetrain.elastic.worlds.exchange import broadcast_bytes, broadcast_tensors, decode, encode
+from freetrain.elastic.data.batching import Sampler
+from freetrain.elastic.worlds.collectives import broadcast_bytes, broadcast_tensors, decode, encode
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import InputError
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.tensor import DTensor
+
+
+_TENSOR = "freetrain.tensor"
+_SHARDED = "freetrain.sharded"
 
 
 class Stateful(Protocol):
@@ -299,3 +300,146 @@ def take_shapes_of_buffers(module: torch.nn.Module, tensors: dict[str, torch.Ten
         if isinstance(theirs, torch.Tensor) and theirs.shape != buffer.shape:
             owner, _, own_name = name.rpartition(".")
             setattr(module.get_submodule(owner), own_name, torch.empty_like(theirs, device=buffer.device))
+
+
+# -- tensors: sharded ones (torch's DTensor), and how all are detached from a state
+
+
+def is_sharded(value: Any) -> TypeGuard[DTensor]:
+    """Whether it is one; does not import what makes them."""
+    module = sys.modules.get("torch.distributed.tensor")
+    return module is not None and isinstance(value, module.DTensor)
+
+
+def local(tensor: Any) -> torch.Tensor:
+    """This worker's part of the tensor, in its own memory: all of it, unless it is sharded."""
+    if is_sharded(tensor):
+        # Without gradients: to_local() is an operation of autograd, which would have the shard in a graph.
+        with torch.no_grad():
+            return tensor.to_local()
+    mine: torch.Tensor = tensor
+    return mine
+
+
+def with_local(like: DTensor, mine: torch.Tensor) -> DTensor:
+    """A tensor that is sharded as the other one is, of which this worker has this."""
+    from torch.distributed.tensor import DTensor
+
+    # Shape and stride are given, since shards may be uneven; run_check would ask the other workers.
+    return DTensor.from_local(
+        mine, like.device_mesh, like.placements, run_check=False, shape=like.shape, stride=like.stride()
+    )
+
+
+def layout(tensor: DTensor) -> list[int | None]:
+    """Along which dimension each dimension of the mesh shards it; None where it has copies."""
+    return [getattr(place, "dim", None) for place in tensor.placements]
+
+
+def empty(shape: list[int], dtype: torch.dtype, dimensions: list[int | None], mesh: DeviceMesh) -> DTensor:
+    """A tensor that is sharded over this mesh, of any values."""
+    from torch.distributed import tensor
+
+    placements = [tensor.Replicate() if dimension is None else tensor.Shard(dimension) for dimension in dimensions]
+    return tensor.empty(*shape, dtype=dtype, device_mesh=mesh, placements=placements)
+
+
+def sharded_modules(module: torch.nn.Module) -> Iterator[Any]:
+    """The parts of a model to which ``fully_shard`` was applied."""
+    fsdp = sys.modules.get("torch.distributed.fsdp")
+    if fsdp is not None and hasattr(fsdp, "FSDPModule"):
+        yield from (part for part in module.modules() if isinstance(part, fsdp.FSDPModule))
+
+
+@dataclass
+class DetachedTensors:
+    """The tensors of a skeleton, by their places in the state."""
+
+    tensors: dict[str, torch.Tensor] = field(default_factory=dict)  # that all ranks have the same of
+    shards: dict[str, DTensor] = field(default_factory=dict)  # of which each worker of a replica has a part
+
+    def add(self, place: str, tensor: torch.Tensor) -> None:
+        """Note it under this name, or under a similar one where two places are written alike."""
+        while place in self.tensors or place in self.shards:
+            place += "'"
+        if is_sharded(tensor):
+            self.shards[place] = tensor
+        else:
+            self.tensors[place] = tensor
+
+    @property
+    def everything(self) -> list[torch.Tensor]:
+        """All of them."""
+        return [*self.tensors.values(), *self.shards.values()]
+
+
+def detach_tensors(value: Any) -> tuple[Any, DetachedTensors]:
+    """The value with its tensors taken out, and these."""
+    contents = DetachedTensors()
+
+    def header_of(leaf: Any, place: str) -> Any:
+        if not isinstance(leaf, torch.Tensor):
+            return leaf
+        contents.add(place, leaf)
+        kind, where = (_SHARDED, layout(leaf)) if is_sharded(leaf) else (_TENSOR, leaf.device.type)
+        return (kind, list(leaf.shape), str(leaf.dtype), where)
+
+    return _with_leaves(value, header_of), contents
+
+
+def attach_tensors(
+    skeleton: Any, own: dict[str, Any], mesh: Callable[[], DeviceMesh]
+) -> tuple[Any, DetachedTensors]:
+    """The reverse: tensors to receive into, noted in the same order, the model's own (by name) where they fit."""
+    contents = DetachedTensors()
+    known = {f"model.{name}": value for name, value in own.items()}
+
+    def tensor_of(leaf: Any, place: str) -> Any:
+        if not _is_header(leaf):
+            return leaf
+        tensor = _receiver(leaf, known.get(place), mesh)
+        contents.add(place, tensor)
+        return tensor
+
+    return _with_leaves(skeleton, tensor_of), contents
+
+
+def with_plain_numbers(value: Any) -> Any:
+    """The value, NumPy's numbers in it as Python's own: rates are often such, and checkpoints cannot hold them."""
+    return _with_leaves(value, lambda leaf, _: leaf.item() if _is_of_numpy(leaf) else leaf)
+
+
+def _is_of_numpy(leaf: Any) -> bool:
+    return type(leaf).__module__ == "numpy" and getattr(leaf, "ndim", None) == 0
+
+
+def _with_leaves(value: Any, to: Callable[[Any, str], Any], place: str = "") -> Any:
+    """The same containers, with what this makes of each leaf and its place."""
+    if isinstance(value, dict):
+        made = {key: _with_leaves(item, to, _within(place, key)) for key, item in value.items()}
+        # Some schedules ask their milestones for what only a Counter can tell.
+        return type(value)(made) if isinstance(value, Counter | OrderedDict) else made
+    if isinstance(value, list | tuple) and not _is_header(value):
+        items = [_with_leaves(item, to, _within(place, index)) for index, item in enumerate(value)]
+        return items if isinstance(value, list) else tuple(items)
+    return to(value, place)
+
+
+def _is_header(value: Any) -> bool:
+    """Whether it stands for a tensor."""
+    kind = value[0] if isinstance(value, tuple) and len(value) == 4 else None
+    return isinstance(kind, str) and kind in (_TENSOR, _SHARDED)
+
+
+def _receiver(header: Any, known: Any, mesh: Callable[[], DeviceMesh]) -> torch.Tensor:
+    kind, shape, name, where = header
+    fits = isinstance(known, torch.Tensor) and list(known.shape) == shape and str(known.dtype) == name
+    fits = fits and is_sharded(known) == (kind == _SHARDED)
+    dtype = getattr(torch, name.removeprefix("torch."))
+    if kind == _SHARDED:
+        return known if fits else empty(shape, dtype, where, mesh())
+    return known.detach() if fits else torch.empty(shape, dtype=dtype, device=where)
+
+
+def _within(place: str, key: Any) -> str:
+    return f"{place}.{key}" if place else str(key)

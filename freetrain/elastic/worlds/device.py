@@ -83,12 +83,14 @@ def fault_of(
 ) -> DeviceFault | None:
     """The fault of the device, as an examination finds it within this time; None: it computes."""
     answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-    looks = threading.Thread(
-        target=lambda: answers.put(_answer(examine or product_and_copies, device)),
-        name="freetrain-health",
-        daemon=True,
-    )
-    looks.start()
+
+    def answer() -> None:
+        try:
+            answers.put((examine or product_and_copies)(device))
+        except RuntimeError as error:
+            answers.put(f"fails: {str(error).splitlines()[0]}")
+
+    threading.Thread(target=answer, name="freetrain-health", daemon=True).start()
     try:
         reason = answers.get(timeout=patience_s)
     except queue.Empty:
@@ -106,13 +108,6 @@ def product_and_copies(device: torch.device) -> str | None:
     if not torch.equal(pattern.to(device).cpu(), pattern):
         return "does not keep what is copied to it"
     return None
-
-
-def _answer(examine: Callable[[torch.device], str | None], device: torch.device) -> str | None:
-    try:
-        return examine(device)
-    except RuntimeError as error:
-        return f"fails: {str(error).splitlines()[0]}"
 
 
 def keep_memory() -> None:

@@ -16,7 +16,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -86,7 +86,7 @@ class StoreServer:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             try:
                 while (request := _receive(connection)) is not None:
-                    _send(connection, self._answer(name, request))
+                    _send(connection, {"values": _as_texts(self._answer(name, request))})
             finally:
                 with self._changed:
                     self._connections.discard(connection)
@@ -107,9 +107,8 @@ class StoreServer:
         connection.sendall(_proof(word, "server", theirs + mine))
         return name.hex()
 
-    def _answer(self, name: str, request: dict[str, Any]) -> dict[str, Any]:
+    def _answer(self, name: str, request: dict[str, Any]) -> list[bytes | None]:
         keys = [(name, str(key)) for key in request["keys"]]
-        # JSON has no bytes; latin-1 maps each byte to one character and back.
         values = [str(value).encode("latin-1") for value in request.get("values", ())]
         with self._changed:
             match request["do"]:
@@ -129,11 +128,10 @@ class StoreServer:
                         float(request["timeout_s"]),
                     )
                 case "delete":
-                    return {"count": sum(self._values.pop(key, None) is not None for key in keys)}
+                    return [self._values.pop(key, None) for key in keys]
                 case "count":
-                    return {"count": sum(owner == name for owner, _ in self._values)}
-            found = [self._values.get(key) for key in keys]
-        return {"values": [None if value is None else value.decode("latin-1") for value in found]}
+                    return [str(sum(owner == name for owner, _ in self._values)).encode()]
+            return [self._values.get(key) for key in keys]
 
     def _set(self, keys: Sequence[tuple[str, str]], values: Sequence[bytes]) -> None:
         for key, value in zip(keys, values, strict=True):
@@ -171,13 +169,9 @@ class GuardedStore(dist.Store):
             unless_proven.pop_all()
         self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def _ask(self, do: str, keys: Sequence[str], values: Sequence[bytes] = (), **more: Any) -> dict[str, Any]:
-        request = {
-            "do": do,
-            "keys": list(keys),
-            "values": [bytes(value).decode("latin-1") for value in values],
-            **more,
-        }
+    def _ask(self, do: str, keys: Sequence[str], values: Sequence[bytes] = (), **more: Any) -> list[bytes | None]:
+        """What the server answers: mostly what it has for the keys, None where it has nothing."""
+        request = {"do": do, "keys": list(keys), "values": _as_texts(values), **more}
         with self._lock:
             try:
                 self._connection.settimeout(self._timeout_s + _PROOF_TIMEOUT_S)
@@ -187,13 +181,7 @@ class GuardedStore(dist.Store):
                 raise RuntimeError(f"the store does not answer: {error}") from error
         if answer is None:
             raise RuntimeError("the store has gone")
-        return answer
-
-    def _values(
-        self, do: str, keys: Sequence[str], values: Sequence[bytes] = (), **more: Any
-    ) -> list[bytes | None]:
-        found = self._ask(do, keys, values, **more)["values"]
-        return [None if value is None else value.encode("latin-1") for value in found]
+        return [None if value is None else value.encode("latin-1") for value in answer["values"]]
 
     def set(self, key: str, value: Any) -> None:
         """Set a value."""
@@ -205,7 +193,7 @@ class GuardedStore(dist.Store):
 
     def multi_get(self, keys: list[str]) -> list[bytes]:
         """Values, once all are there."""
-        found = self._values("wait", keys, timeout_s=self._timeout_s)
+        found = self._ask("wait", keys, timeout_s=self._timeout_s)
         if None in found:
             raise RuntimeError(f"the store has no {', '.join(keys[:3])} after {self._timeout_s:g} s")
         return [value for value in found if value is not None]
@@ -217,30 +205,30 @@ class GuardedStore(dist.Store):
     def wait(self, keys: list[str], timeout: timedelta | None = None) -> None:
         """Wait until all are there."""
         timeout_s = self._timeout_s if timeout is None else timeout.total_seconds()
-        if None in self._values("wait", keys, timeout_s=timeout_s):
+        if None in self._ask("wait", keys, timeout_s=timeout_s):
             raise RuntimeError(f"the store has no {', '.join(keys[:3])} after {timeout_s:g} s")
 
     def check(self, keys: list[str]) -> bool:
         """Whether all are there."""
-        return None not in self._values("look", keys)
+        return None not in self._ask("look", keys)
 
     def add(self, key: str, amount: int) -> int:
         """Add to a number; the sum."""
-        return int(self._values("add", [key], amount=amount)[0] or 0)
+        return int(self._ask("add", [key], amount=amount)[0] or 0)
 
     def compare_set(self, key: str, expected: Any, desired: Any) -> bytes:
         """Set a value if it is what is expected; what it is then."""
         pair = [value.encode() if isinstance(value, str) else value for value in (expected, desired)]
         # Torch's own, too, answers with what was expected where there is no value.
-        return self._values("compare", [key], pair)[0] or pair[0]
+        return self._ask("compare", [key], pair)[0] or pair[0]
 
     def delete_key(self, key: str) -> bool:
         """Forget a value."""
-        return bool(self._ask("delete", [key])["count"])
+        return self._ask("delete", [key])[0] is not None
 
     def num_keys(self) -> int:
         """How many there are of this word's."""
-        return int(self._ask("count", [])["count"])
+        return int(self._ask("count", [])[0] or 0)
 
     def has_extended_api(self) -> bool:
         """Several keys at once."""
@@ -259,6 +247,11 @@ class GuardedStore(dist.Store):
         """Another connection."""
         host, port, word, knows_word = self._where
         return GuardedStore(host, port, word, self.timeout, knows_word=knows_word)
+
+
+def _as_texts(values: Iterable[bytes | None]) -> list[str | None]:
+    """Values as JSON can have them, which knows no bytes: latin-1 maps each byte to one character and back."""
+    return [None if value is None else bytes(value).decode("latin-1") for value in values]
 
 
 def _name_of(word: str) -> bytes:

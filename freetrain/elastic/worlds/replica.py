@@ -25,7 +25,6 @@ class Replica:
         self.writers: dist.ProcessGroup | None = None  # for writing checkpoints meanwhile
         self._votes: dist.ProcessGroup | None = None
         self._store: dist.Store | None = None
-        self._wants_checkpoint = False
 
     def join(self, name: str, shard: int, shards: int, store: dist.Store, backend: str, patience_s: float) -> None:
         """Meet the others of this replica in a store of theirs, and be torch's default process group with them."""
@@ -58,26 +57,16 @@ class Replica:
         """Whether it went well for all workers of the replica, which all ask; raises Departed if one has gone."""
         if self.shards == 1:
             return well
-        ballot = torch.tensor([well, not self._wants_checkpoint], dtype=torch.uint8)
+        ballot = torch.tensor([well], dtype=torch.uint8)
         try:
             dist.all_reduce(ballot, op=dist.ReduceOp.MIN, group=self._votes)
         except RuntimeError as error:
             raise lost_replica() from error
-        self._wants_checkpoint = not ballot[1]
         return bool(ballot[0])
 
     def any(self, flag: bool) -> bool:
         """Whether it is so for one worker of the replica at least; see :meth:`agree`."""
         return not self.agree(not flag)
-
-    def want_checkpoint(self) -> None:
-        """Let all workers of the replica know, with what they agree on next, that a checkpoint is due."""
-        self._wants_checkpoint = True
-
-    def takes_checkpoint(self) -> bool:
-        """Whether one is due, as all of them know; True once for each."""
-        wants, self._wants_checkpoint = self._wants_checkpoint, False
-        return wants
 
 
 def lost_replica() -> Departed:

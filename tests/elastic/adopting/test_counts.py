@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -79,6 +80,13 @@ def test_a_step_that_is_made_again_counts_once() -> None:
     for _ in with_a_lost_step():
         updates += 1
     assert updates == 4
+
+
+def test_what_is_not_a_number_stays_as_it_is() -> None:
+    old, worst = Counts(), math.nan
+    train(old, 1, 5)
+    assert train(Counts(), 1, 2, old.state_dict()) == [106, 7, 3.5]
+    assert math.isnan(worst)
 
 
 def test_another_workers_counts_are_taken_before_the_first_batch_alone() -> None:

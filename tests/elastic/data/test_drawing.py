@@ -8,9 +8,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from freetrain.elastic.data.batching import Draw, FixedBatch
+from freetrain.elastic.data.batching import Draw, FixedBatch, Sampler
 from freetrain.elastic.data.drawing import Drawing, DrawnBatches, Loader
-from freetrain.elastic.data.sampler import Sampler
 from freetrain.elastic.worlds.world import World
 
 

@@ -9,9 +9,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
-from freetrain.elastic.data.batching import FixedBatch
+from freetrain.elastic.data.batching import FixedBatch, Sampler
 from freetrain.elastic.data.orders import BatchOrder
-from freetrain.elastic.data.sampler import Sampler
 from freetrain.elastic.data.streams import (
     OwnBatches,
     Streaming,

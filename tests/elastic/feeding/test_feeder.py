@@ -8,7 +8,7 @@ import weakref
 
 import torch
 
-from freetrain.elastic.data.sampler import Sampler
+from freetrain.elastic.data.batching import Sampler
 from freetrain.elastic.feeding.feeder import Feed
 from freetrain.elastic.feeding.link import Link
 from freetrain.elastic.training.state import TrainingState

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from freetrain.elastic.data.sampler import Sampler
-from freetrain.elastic.feeding.fitness import FROM_VARIABLE, prewarm, wants_to_be_fed, why_not_fed
+from freetrain.elastic.data.batching import Sampler
+from freetrain.elastic.feeding.newcomer import FROM_VARIABLE, prewarm, wants_to_be_fed, why_not_fed
 from freetrain.elastic.training.state import TrainingState
 from freetrain.errors import InputError
 

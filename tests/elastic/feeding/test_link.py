@@ -66,8 +66,13 @@ def test_nothing_comes_where_nothing_is_sent(pair: Pair) -> None:
 
 
 def test_who_has_sent_waits_until_the_other_is_done(pair: Pair) -> None:
+    waiting = threading.Thread(target=pair.source.await_done, daemon=True)
+    waiting.start()
+    waiting.join(0.1)
+    assert waiting.is_alive()
     pair.newcomer.say_done()
-    pair.source.await_done()
+    waiting.join(60)
+    assert not waiting.is_alive()
 
 
 def test_all_that_was_sent_before_the_end_arrives(pair: Pair) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import math
 
-from freetrain.elastic.membership.liveness import StragglerDetector, WorkerProgress
+from freetrain.elastic.membership.watcher import StragglerDetector, WorkerProgress
 
 
 def at(started: int, waited_s: float = 0.0, generation: int = 1) -> WorkerProgress:

@@ -12,6 +12,16 @@ from tests.elastic.harness import ended_script
 ERROR = RuntimeError("no route")
 
 
+def worlds_to_the_end(breaks: BrokenWorlds, step: int) -> int:
+    """How many more worlds may break at this step, with the one that is too many."""
+    for count in range(1, 20):
+        try:
+            breaks.count(ERROR, "broken", step)
+        except BrokenWorldError:
+            return count
+    return 0
+
+
 def test_the_third_world_in_a_row_that_breaks_with_nobody_missing_ends_a_newcomer() -> None:
     breaks = BrokenWorlds()
     breaks.count(None, "start", 0)
@@ -29,18 +39,21 @@ def test_a_change_of_members_explains_why_a_world_broke(cause: str) -> None:
         breaks.count(ERROR, "broken", 0)
         breaks.count(ERROR, "broken", 0)
         breaks.count(ERROR, cause, 0)
+    assert worlds_to_the_end(breaks, 0) == 3
 
 
 def test_worlds_that_complete_steps_may_break_for_ever() -> None:
     breaks = BrokenWorlds()
     for step in range(20):
         breaks.count(ERROR, "broken", step)
+    assert worlds_to_the_end(breaks, 20) == 6
 
 
 def test_who_was_cut_out_of_a_world_is_not_at_fault() -> None:
     breaks = BrokenWorlds()
     for _ in range(20):
         breaks.count(None, "broken", 0)
+    assert worlds_to_the_end(breaks, 0) == 3
 
 
 def test_who_has_trained_before_has_more_patience_than_a_newcomer() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from freetrain.elastic.membership.identity import this_member
-from freetrain.elastic.membership.liveness import Liveness
+from freetrain.elastic.membership.watcher import Liveness
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.files import ListedFolder, create_json, read_json, why_distrusted, write_json
 from freetrain.elastic.on_disk.members import Generation, start_ticks

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from freetrain.elastic.data.batching import share_of
-from freetrain.elastic.data.sampler import Sampler
+from freetrain.elastic.data.batching import Sampler, share_of
 from freetrain.elastic.script.local_steps import LocalSteps
 from freetrain.errors import InputError
 from tests.elastic.harness import Workers, workers

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from freetrain.elastic.data.sampler import Sampler
+from freetrain.elastic.data.batching import Sampler
 from tests.elastic.harness import Workers, workers
 from tests.elastic.scripts.looping import BATCH, EPOCHS, LOOPS, SAMPLES, Charmed, Images, together
 
@@ -45,8 +45,18 @@ def assert_same_state(trainer: Workers, name: str, expected: Any, atol: float) -
             assert torch.allclose(mine[key], value, atol=atol, rtol=1e-3), f"{key} of {name}"
 
 
-def one_dies_and_another_joins(folder: Path, variant: str = "", atol: float = 1e-5, servers: int = 0) -> None:
-    """In the middle of a step that accumulates two batches, and in the middle of the second epoch."""
+# Batches 4 and 5 are of one step, in which the second worker dies: they are made again.
+NUMBERS_OF_THE_FIRST = [0, 1, 2, 3, 4, 5, *range(4, 8), *range(8), *range(8)]
+NUMBERS_OF_THE_OTHER = [4, 5, 6, 7, *range(8)]
+
+
+def one_dies_and_another_joins(
+    folder: Path, variant: str = "", atol: float = 1e-5, servers: int = 0
+) -> tuple[list[int], list[int]]:
+    """In the middle of a step that accumulates two batches, and in the middle of the second epoch.
+
+    Returns the numbers of the batches of the worker that stays, and of the worker that joins.
+    """
     environment = {"LOOP": "classifier", "VARIANT": variant, "DIES": "w1:batch:2", "AWAITED": "5:w2"}
     with workers(folder, "looping.py", **environment) as trainer:
         served_by = trainer.serve(servers)
@@ -64,23 +74,22 @@ def one_dies_and_another_joins(folder: Path, variant: str = "", atol: float = 1e
         first, second = facts(trainer, "w0"), facts(trainer, "w2")
     assert first["epochs"] == [0, 1, 2]
     assert second["epochs"] == [1, 2]
-    numbers = [number for number, _ in first["steps"]]
-    assert numbers == [0, 1, 2, 3, 4, 5, *range(4, 8), *range(8), *range(8)]
-    assert [number for number, _ in second["steps"]] == [4, 5, 6, 7, *range(8)]
     for mine, theirs in zip(first["steps"][-12:], second["steps"], strict=True):
         assert not set(mine[1]) & set(theirs[1])
     last_epoch = [id_ for loop in (first, second) for _, ids in loop["steps"][-8:] for id_ in ids]
     assert sorted(last_epoch) == list(range(SAMPLES))
+    return [number for number, _ in first["steps"]], [number for number, _ in second["steps"]]
 
 
 def test_accumulation_clipping_infinite_gradients_a_schedule_and_a_data_loader_with_workers(
     tmp_path: Path,
 ) -> None:
-    one_dies_and_another_joins(tmp_path)
+    assert one_dies_and_another_joins(tmp_path) == (NUMBERS_OF_THE_FIRST, NUMBERS_OF_THE_OTHER)
 
 
 def test_the_same_where_two_servers_add_the_gradients_up(tmp_path: Path) -> None:
-    one_dies_and_another_joins(tmp_path, servers=2)
+    numbers = one_dies_and_another_joins(tmp_path, servers=2)
+    assert numbers == (NUMBERS_OF_THE_FIRST, NUMBERS_OF_THE_OTHER)
 
 
 @pytest.mark.soak
@@ -88,7 +97,8 @@ def test_the_same_where_two_servers_add_the_gradients_up(tmp_path: Path) -> None
 def test_autocast_compiled_models_and_data_that_can_only_be_read_in_order(
     tmp_path: Path, variant: str, atol: float
 ) -> None:
-    one_dies_and_another_joins(tmp_path, variant, atol)
+    numbers = one_dies_and_another_joins(tmp_path, variant, atol)
+    assert numbers == (NUMBERS_OF_THE_FIRST, NUMBERS_OF_THE_OTHER)
 
 
 def test_two_models_a_loss_between_their_updates_and_one_while_a_mean_is_taken(tmp_path: Path) -> None:

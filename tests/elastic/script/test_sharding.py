@@ -12,8 +12,7 @@ import torch
 from click.testing import CliRunner
 
 from freetrain.cli.run import poke_command
-from freetrain.elastic.data.batching import share_of
-from freetrain.elastic.data.sampler import Sampler
+from freetrain.elastic.data.batching import Sampler, share_of
 from tests.elastic.harness import Agents, printed_by
 from tests.elastic.scripts.sharded import BATCH, SAMPLES, Data, Trained
 

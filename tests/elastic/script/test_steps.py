@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from freetrain.elastic.script.steps import Schedules
-from freetrain.elastic.training.agreement import Samples
+from freetrain.elastic.script.updates import Schedules
+from freetrain.elastic.training.training import Samples
 from freetrain.errors import InputError
 from tests.elastic.harness import workers
 
@@ -50,14 +50,24 @@ class Bundle:
         self.schedules = {"all": list(schedules)}
 
 
-def test_an_optimizer_without_schedule_needs_nothing() -> None:
-    Schedules(torch.optim.SGD([torch.zeros(2)], 0.1), {}).check()
+def test_an_optimizer_needs_nothing_until_it_has_a_schedule() -> None:
+    optimizer = torch.optim.SGD([torch.zeros(2)], 0.1)
+    schedules = Schedules(optimizer, {})
+    schedules.check()
+    torch.optim.lr_scheduler.StepLR(optimizer, 10)
+    with pytest.raises(InputError, match=r"not in also=\{"):
+        schedules.check()
 
 
 @pytest.mark.parametrize("wrapped", [lambda schedule: schedule, Bundle])
 def test_a_schedule_is_found_wherever_it_is_carried(wrapped: Any) -> None:
     optimizer, schedule = optimizer_and_schedule()
-    Schedules(optimizer, {"average": Bundle(), "schedule": wrapped(schedule)}).check()
+    also: dict[str, Any] = {"average": Bundle()}
+    schedules = Schedules(optimizer, also)
+    with pytest.raises(InputError, match=r"not in also=\{"):
+        schedules.check()
+    also["schedule"] = wrapped(schedule)
+    schedules.check()
 
 
 def test_the_schedule_of_another_optimizer_does_not_count() -> None:

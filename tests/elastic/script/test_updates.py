@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 import torch
 
-from freetrain.elastic.data.sampler import Sampler
+from freetrain.elastic.data.batching import Sampler
 from freetrain.elastic.errors import LostRankError
 from freetrain.elastic.script.updates import Updates
 from freetrain.elastic.training.state import TrainingState

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 import torch
 
-from freetrain.elastic.data.sampler import Sampler
+from freetrain.elastic.data.batching import Sampler
 from freetrain.elastic.errors import CheckpointError
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.training.checkpoints import Checkpoints
@@ -103,7 +103,7 @@ def test_what_is_asked_for_while_one_is_being_written_is_written_afterwards_once
     for _ in range(3):
         training.step(wants_checkpoint=True)
     disk.works.set()
-    training.step_until(lambda: not training.records._writer.is_busy)
+    training.step_until(lambda: not training.records._is_writing)
     training.step()
     training.records.wait()
     (first, _), (second, value) = training.written()

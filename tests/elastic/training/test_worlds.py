@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 import torch
 
-from freetrain.elastic.data.sampler import Sampler
+from freetrain.elastic.data.batching import Sampler
 from freetrain.elastic.training import worlds as module_of_worlds
 from freetrain.elastic.training.state import TrainingState
 from freetrain.elastic.training.worlds import Worlds

@@ -102,11 +102,22 @@ def test_an_allocator_that_can_gives_free_memory_back(monkeypatch: pytest.Monkey
     assert libc.trimmed.wait(120)
 
 
+class OtherLibc:
+    def __init__(self) -> None:
+        self.asked_for: list[str] = []
+
+    def __getattr__(self, name: str) -> None:
+        self.asked_for.append(name)
+        raise AttributeError(name)
+
+
 def test_another_allocator_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ctypes, "CDLL", lambda _: object())
+    libc = OtherLibc()
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: libc)
     monkeypatch.delattr(threading, "Thread")
     device.keep_memory()
     device.give_back_memory()
+    assert libc.asked_for == ["mallopt", "malloc_trim"]
 
 
 @pytest.mark.parametrize("name", ["GLIBC_TUNABLES", "MALLOC_TRIM_THRESHOLD_"])

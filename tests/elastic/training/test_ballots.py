@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freetrain.elastic.errors import LostRankError, OddOneOutError
-from freetrain.elastic.training.agreement import Ballot, StepVerdict, count_ballots
+from freetrain.elastic.training.training import Ballot, StepVerdict, count_ballots
 from freetrain.elastic.worlds.calls import Call, PendingCalls
 
 
@@ -61,7 +61,8 @@ def test_most_of_those_that_were_there_first_are_right_however_many_have_come() 
 
 
 def test_rounding_is_no_difference() -> None:
-    counted(ALIKE, Ballot(False, False, 0.0, (0.1, 0.1), (1.000_001, -2.0)))
+    rounded = Ballot(False, False, 0.0, (0.1, 0.1), (1.000_001, -2.0))
+    assert counted(ALIKE, rounded) == StepVerdict(False, False, 0.0)
 
 
 def test_one_rank_that_wants_a_change_or_the_end_is_enough() -> None:
@@ -72,7 +73,8 @@ def test_one_rank_that_wants_a_change_or_the_end_is_enough() -> None:
 
 
 def test_what_is_not_a_number_is_left_to_the_script() -> None:
-    counted(*[Ballot(False, False, 0.0, (0.1,), (value,)) for value in (math.nan, 1.0, math.inf)])
+    ballots = [Ballot(False, False, 0.0, (0.1,), (value,)) for value in (math.nan, 1.0, math.inf)]
+    assert counted(*ballots) == StepVerdict(False, False, 0.0)
 
 
 def test_shards_differ_but_ranks_that_have_the_same_one_do_not() -> None:

@@ -7,8 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freetrain.elastic.data.batching import FixedBatch, ScaledBatch, passes_of, share_of
-from freetrain.elastic.data.sampler import Permutation, Sampler
+from freetrain.elastic.data.batching import FixedBatch, Permutation, Sampler, ScaledBatch, passes_of, share_of
 from freetrain.elastic.script.hooks import Resize, scale_learning_rate
 
 HUNDRED_MILLION = 100_000_000

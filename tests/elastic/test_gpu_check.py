@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from freetrain.elastic.gpu_check import __main__ as gpu_check
-from freetrain.elastic.gpu_check.__main__ import CheckOutcome, CheckVerdict, status_of, summary, table
+from freetrain.elastic import gpu_check
+from freetrain.elastic.gpu_check import CheckOutcome, CheckVerdict, status_of, summary, table
 from tests.elastic.harness import ended_script
 
 COMMAND = [sys.executable, "-m", "freetrain.elastic.gpu_check"]
