@@ -6,69 +6,58 @@ import shlex
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from freetrain.cli.helping import command
-from freetrain.cli.noting import AuditWriter
-from freetrain.cli.options import config_option
-from freetrain.config import Config, load_config
+from freetrain.cli.site import AuditWriter, Site, site_option
+from freetrain.config import Config
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
-from freetrain.daemon.controls.nudge import send_nudge
 from freetrain.daemon.setup import launcher_of
-from freetrain.errors import ExitCode, FreetrainError, InputError
+from freetrain.errors import ExitCode, FreetrainError
 from freetrain.lending.reconcile import find_strangers
 from freetrain.slurm import commands
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmError, SlurmRefusedError
 from freetrain.slurm.gateway import USERS_PAUSES_S, Gateway
 from freetrain.slurm.launcher import Launcher, jobs_of_trainers
-from freetrain.slurm.opening import OpenedWhenAsked
 from freetrain.slurm.submissions import Submission, find_submissions
 
 
 @command("cancel")
-@config_option
+@site_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", is_flag=True, help="Print what Slurm would be ordered to do.")
 @click.argument("id_", metavar="ID")
-def cancel_command(config_path: Path | None, yes: bool, dry_run: bool, id_: str) -> None:
+def cancel_command(site: Site, yes: bool, dry_run: bool, id_: str) -> None:
     """End the training ID for good: what waits of it is cancelled, and what runs of it gets its SIGTERM.
 
     Slurm lets its owner do so, and accounts that may steer the jobs of others. It is what scancel does with the
     array; with lend.launcher = "submit" the fragments that freetrain submitted for it are cancelled at once, too.
     No daemon is needed.
     """
-    config = load_config(config_path).config
-    gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
-    snapshot = gateway.snapshot()
-    submission = find_submissions(snapshot.jobs, config.slurm.queue).get(id_)
-    if submission is None:
-        raise InputError(f"There is no training {id_}.", "freetrain jobs lists them.")
+    snapshot = site.slurm.snapshot()
+    submission = site.training(id_, snapshot)
     if submission.is_over:
         raise FreetrainError(
             f"All tasks of training {id_} have ended, and Slurm cancels nothing that has ended.",
             "If they failed the daemon takes them up at its next look: try again then.",
             ExitCode.TRY_AGAIN,
         )
-    orders = cancel_orders(submission, snapshot, config, launcher_of(config, gateway))
+    orders = cancel_orders(submission, snapshot, site.config, launcher_of(site.config, site.slurm))
     if dry_run:
         click.echo("\n".join(map(shlex.join, orders)))
         return
     if not yes and sys.stdin.isatty():
         click.confirm(f"Cancel training {id_} of {submission.owner}?", abort=True)
-    audit = AuditWriter(Path(config.state.directory))
     for order in orders:
-        with audit.noted(f"freetrain cancel {id_}", order):
-            _perform(gateway, order, submission)
-    # The daemon may be on another machine; it looks by itself
-    with suppress(FreetrainError):
-        send_nudge(Path(config.state.directory))
+        with site.audit.noted(f"freetrain cancel {id_}", order):
+            _perform(site.slurm, order, submission)
+    site.nudge()
     click.echo(f"Training {id_} of {submission.owner} is cancelled; what runs of it ends now.")
 
 
@@ -94,10 +83,10 @@ def _perform(gateway: Gateway, order: Command, submission: Submission) -> None:
 
 
 @command("panic")
-@config_option
+@site_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", is_flag=True, help="Print the commands.")
-def panic_command(config_path: Path | None, yes: bool, dry_run: bool) -> None:
+def panic_command(site: Site, yes: bool, dry_run: bool) -> None:
     """Take everything back now and lend nothing more: no daemon is needed for it.
 
     The stop file is written, so that no daemon lends; tagged tasks that wait are held; running fragments are
@@ -105,8 +94,7 @@ def panic_command(config_path: Path | None, yes: bool, dry_run: bool) -> None:
 
     This is for root and for accounts that may steer the jobs of others.
     """
-    config = load_config(config_path).config
-    slurm = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
+    config, slurm = site.config, site.slurm
     stop_file = Path(config.state.stop_file)
     if dry_run:
         click.echo(f"touch {stop_file}")
@@ -117,10 +105,9 @@ def panic_command(config_path: Path | None, yes: bool, dry_run: bool) -> None:
         click.confirm("Take back all that freetrain has lent?", abort=True)
     # Before the audit, which may wait for a locked database
     problem = _write_stop_file(stop_file)
-    audit = AuditWriter(Path(config.state.directory))
-    with audit.noted("freetrain panic", result=f"{stop_file} is written"):
+    with site.audit.noted("freetrain panic", result=f"{stop_file} is written"):
         orders = panic_orders(slurm.snapshot(), config, launcher_of(config, slurm))
-        failed = [what for order in orders if (what := _take_back(slurm, order, audit))]
+        failed = [what for order in orders if (what := _take_back(slurm, order, site.audit))]
         if problem:
             failed.append(problem)
         else:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import click
 
 from freetrain.cli.helping import RenamedOption, command
 from freetrain.cli.listing import LISTING, Shape, listing_options
-from freetrain.cli.options import config_option, read_nodes, since_option
-from freetrain.client.daemons_ledger import daemons_store
-from freetrain.config import load_config
+from freetrain.cli.options import read_nodes, since_option
+from freetrain.cli.site import Site, site_option
 from freetrain.core.fragment import Fragment
-from freetrain.daemon.reports.standing import find_standing
 from freetrain.durations import show_duration
 from freetrain.showing.words import NOTHING, show_time
 
@@ -24,7 +21,7 @@ _COLUMNS = ("JOB", "TRAINER", "USER", "NODE", "STARTED", "LASTED", "END", "DECIS
 
 
 @command("history", context_settings=LISTING, first=("--since", "--user", "--trainer", "--nodelist", "--limit"))
-@config_option
+@site_option
 @since_option
 @click.option("--trainer", metavar="ID", help="Only this training's.")
 @click.option("-u", "--user", help="Only this user's.")
@@ -48,7 +45,7 @@ _COLUMNS = ("JOB", "TRAINER", "USER", "NODE", "STARTED", "LASTED", "END", "DECIS
 )
 @listing_options
 def history_command(
-    config_path: Path | None,
+    site: Site,
     since_s: float,
     trainer: str | None,
     user: str | None,
@@ -62,16 +59,14 @@ def history_command(
     'freetrain ledger' go back further. This is for accounts that may read the daemon's database.
     """
     chosen = None if nodes is None else read_nodes(nodes)
-    config = load_config(config_path).config
-    standing = find_standing(config)
-    shape.begin(standing)
+    shape.begin(site.standing)
     now_s = time.time()
     # One more than is shown: so it is known whether there are more.
-    found = daemons_store(config).ledger().history(since_s, trainer, user, chosen, most + 1)
+    found = site.ledger().history(since_s, trainer, user, chosen, most + 1)
     if len(found) > most:
         click.echo(f"Only the last {most} are shown; --limit shows more.", err=True)
     rows = [_row(fragment, owner, now_s) for fragment, owner in found[-most:]]
-    document = {"format": "freetrain-history/1", "daemon": standing.document(), "fragments": rows}
+    document = site.document("freetrain-history/1", fragments=rows)
     otherwise = "Nothing was lent in that time."
     shape.print(document, _COLUMNS, map(_cells, rows), right=("LASTED",), otherwise=otherwise)
 
@@ -101,11 +96,11 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 @command("audit", context_settings=LISTING, first=("--since", "--decision", "--json", "--format", "--config"))
-@config_option
+@site_option
 @since_option
 @click.option("--decision", metavar="RUN:NUMBER", help="Only what this decision led to.")
 @listing_options
-def audit_command(config_path: Path | None, since_s: float, decision: str | None, shape: Shape) -> None:
+def audit_command(site: Site, since_s: float, decision: str | None, shape: Shape) -> None:
     """List the commands that were given to Slurm: time, actor, reason, decision and result.
 
     Besides the daemon's own there are those that people gave by 'freetrain cancel', 'panic', 'pause', 'resume',
@@ -113,10 +108,7 @@ def audit_command(config_path: Path | None, since_s: float, decision: str | None
 
     A decision can be solved again with 'freetrain solve --decision RUN:NUMBER'.
     """
-    config = load_config(config_path).config
-    standing = find_standing(config)
-    shape.begin(standing)
-    ledger = daemons_store(config).ledger()
+    shape.begin(site.standing)
     rows: list[dict[str, Any]] = [
         {
             "time": row.time_s,
@@ -127,11 +119,11 @@ def audit_command(config_path: Path | None, since_s: float, decision: str | None
             "result": row.result,
             "return_code": row.return_code,
         }
-        for row in ledger.commands(since_s)
+        for row in site.ledger().commands(since_s)
         if decision in (None, row.decision)
     ]
     shape.print(
-        {"format": "freetrain-audit/1", "daemon": standing.document(), "commands": rows},
+        site.document("freetrain-audit/1", commands=rows),
         ("TIME", "ACTOR", "DECISION", "WHY", "COMMAND", "RESULT", "CODE"),
         [
             (

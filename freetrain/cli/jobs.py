@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import click
 
 from freetrain.cli.helping import command
 from freetrain.cli.listing import LISTING, Shape, listing_options
-from freetrain.cli.options import config_option, option, read_nodes, takes_options
+from freetrain.cli.options import option, read_nodes, takes_options
 from freetrain.cli.output import print_json
-from freetrain.client import Client, ListedTraining
+from freetrain.cli.site import Site, site_option
 from freetrain.client.documents import jobs_document
-from freetrain.client.trainings import RUNNING, STARTING, WAITING
+from freetrain.client.trainings import RUNNING, STARTING, WAITING, ListedTraining, find_trainings
 from freetrain.core.fragment import End
 from freetrain.core.known_trainer import TrainerState
 from freetrain.core.node import Nodes
@@ -89,24 +88,21 @@ _COSTS = ("scale_up_s", "scale_down_s", "start_s", "boot_s")
 @command("jobs", context_settings=LISTING, first=("--user", "--states", "--nodelist", "--json", "--format"))
 @choosing_options
 @listing_options
-@config_option
-def jobs_command(config_path: Path | None, chosen: Chosen, shape: Shape) -> None:
+@site_option
+def jobs_command(site: Site, chosen: Chosen, shape: Shape) -> None:
     """List the trainings that freetrain lends nodes to, or that wait for some, with what is wrong with their tags.
 
     Slurm is asked which run where; what the daemon found at its last look says the rest. Anybody may ask. COSTS
     are seconds for growing, shrinking, starting and the boot of a new node, as the tag says and as was seen.
     """
-    client = Client(config_path)
-    standing = client.standing()
-    shape.begin(standing)
+    shape.begin(site.standing)
     rows = [
         training
-        for training in client.jobs(standing)
+        for training in find_trainings(site.config, site.standing)
         if chosen.has(training.user, training.account, training.word, (*training.nodes, *training.asked_nodes))
     ]
-    document = asdict(jobs_document(standing, rows))
-    queue = client.config.slurm.queue
-    otherwise = f"No {'' if chosen == Chosen() else 'such '}training waits or runs in {queue}."
+    document = asdict(jobs_document(site.standing, rows))
+    otherwise = f"No {'' if chosen == Chosen() else 'such '}training waits or runs in {site.config.slurm.queue}."
     shape.print(document, _COLUMNS, map(_cells, rows), right=_NUMBERS, otherwise=otherwise)
 
 
@@ -129,22 +125,22 @@ def _cells(training: ListedTraining) -> tuple[str, ...]:
 
 
 @command("explain")
-@config_option
+@site_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.argument("what", metavar="JOB|NODE")
-def explain_command(config_path: Path | None, as_json: bool, what: str) -> None:
+def explain_command(site: Site, as_json: bool, what: str) -> None:
     """Say in sentences why a training has as many nodes as it has, or why a node is lent or not.
 
     JOB is a training's id, as 'freetrain jobs' shows it, or any job of the site's. What was decided, and what
     another decision would have been worth, is for accounts that may read the daemon's database; the rest is for
     all.
     """
-    client = Client(config_path)
-    standing = client.standing()
-    sentences = client.explain(what, standing)
+    # Here, since numpy, the policies and SQLAlchemy come with it.
+    from freetrain.client.explaining import explain
+
+    sentences = list(explain(what, site.config, site.standing))
     if as_json:
-        daemon = standing.document()
-        print_json({"format": "freetrain-explain/1", "daemon": daemon, "about": what, "sentences": sentences})
+        print_json(site.document("freetrain-explain/1", about=what, sentences=sentences))
         return
-    for line in (*standing.lines(), "", *sentences):
+    for line in (*site.standing.lines(), "", *sentences):
         click.echo(printable(line))

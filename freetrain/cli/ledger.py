@@ -18,23 +18,21 @@ import click
 from freetrain import __version__
 from freetrain.cli.helping import command
 from freetrain.cli.listing import LISTING, Shape, listing_options
-from freetrain.cli.options import config_option, read_time
+from freetrain.cli.options import read_time
 from freetrain.cli.output import command_line
-from freetrain.client.daemons_ledger import daemons_store
-from freetrain.config import Config, Prices, load_config
+from freetrain.cli.site import Site, site_option
+from freetrain.config import Config, Prices
 from freetrain.core.fragment import LentTime
 from freetrain.core.harm import Harm
 from freetrain.core.job import JobRun
 from freetrain.core.known_trainer import KnownTrainer
 from freetrain.daemon.reports.lent_days import costs_of, day_of, fragments_for, lendings_of, start_of
-from freetrain.daemon.reports.standing import Standing, find_standing
 from freetrain.errors import ExitCode, FreetrainError, InputError
 from freetrain.lending.lent_check import Check, Difference, compare
 from freetrain.lending.lent_time import LONGEST_LOSS_S, Lending, lent_times
 from freetrain.replay.worth import worth_of
 from freetrain.showing.words import NOTHING, show_time
 from freetrain.slurm.gateway import Gateway
-from freetrain.slurm.opening import OpenedWhenAsked
 from freetrain.store.ledger import Ledger, LentDay
 
 
@@ -99,13 +97,7 @@ def entries_of(books: Books, keys: Sequence[Key]) -> list[tuple[tuple[str, ...],
     sums: defaultdict[tuple[str, ...], LentTime] = defaultdict(LentTime)
 
     def add(day: date, account: str, user: str, training: str, lent: LentTime) -> None:
-        names = {
-            Key.MONTH: f"{day:%Y-%m}",
-            Key.DAY: f"{day}",
-            Key.ACCOUNT: account,
-            Key.USER: user,
-            Key.TRAINING: training,
-        }
+        names = {**_names(day), Key.ACCOUNT: account, Key.USER: user, Key.TRAINING: training}
         sums[tuple(names[key] for key in keys)] += lent
 
     step = next((key for key in (Key.DAY, Key.MONTH) if key in keys), None)
@@ -118,14 +110,15 @@ def entries_of(books: Books, keys: Sequence[Key]) -> list[tuple[tuple[str, ...],
     return sorted(sums.items())
 
 
+def _names(day: date) -> dict[Key, str]:
+    return {Key.MONTH: f"{day:%Y-%m}", Key.DAY: f"{day}"}
+
+
 def course_of(books: Books, step: Key) -> list[tuple[date, LentTime]]:
     """Each day or month of the range, by its first day, with what it came to; empty ones are among them."""
-    days = [day for day, _, _ in _steps(books.from_s, books.until_s, step)]
-    sums = dict.fromkeys(days, LentTime())
-    found = [(day, sum(by_trainer.values(), LentTime())) for day, by_trainer in _parts(books, step)]
-    for day, lent in [*found, *((day_of(day.day_s), day.lent) for day in books.days)]:
-        sums[max(first for first in days if first <= day)] += lent
-    return list(sums.items())
+    sums = dict(entries_of(books, (step,)))
+    days = (day for day, _, _ in _steps(books.from_s, books.until_s, step))
+    return [(day, sums.get((_names(day)[step],), LentTime())) for day in days]
 
 
 def _parts(books: Books, step: Key | None) -> Iterator[tuple[date, Mapping[str, LentTime]]]:
@@ -175,7 +168,7 @@ def _read_keys(_context: click.Context, _option: click.Parameter, text: str) -> 
 
 
 @command("ledger", context_settings=LISTING, first=("--month", "--from", "--until", "--by", "--report"))
-@config_option
+@site_option
 @click.option(
     "--month", metavar="YYYY-MM", help="This month, or last: the one before  [default: the present one]."
 )
@@ -194,7 +187,7 @@ def _read_keys(_context: click.Context, _option: click.Parameter, text: str) -> 
 )  # fmt: skip
 @listing_options
 def ledger_command(
-    config_path: Path | None,
+    site: Site,
     month: str | None,
     from_s: float | None,
     until_s: float | None,
@@ -213,40 +206,35 @@ def ledger_command(
     With --check the exit status is 1 if there are differences. This is for accounts that may read the daemon's
     database.
     """
-    config, now_s = load_config(config_path).config, time.time()
+    now_s = time.time()
     from_s, until_s = _range(month, from_s, until_s, now_s)
-    standing = find_standing(config)
-    shape.begin(standing)
-    books = read_books(daemons_store(config).ledger(), from_s, until_s, now_s, check or Key.TRAINING in keys)
+    shape.begin(site.standing)
+    books = read_books(site.ledger(), from_s, until_s, now_s, check or Key.TRAINING in keys)
     if check:
-        gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
-        differs = check_listing(books, gateway, standing, shape)
+        differs = check_listing(books, site, shape)
         raise SystemExit(ExitCode.FAILED if differs else ExitCode.OK)
     if report_path is not None:
-        write_report_of(books, config, report_path)
+        write_report_of(books, site.config, report_path)
     entries = entries_of(books, keys)
     if not shape.as_json and not shape.is_for_scripts:
         click.echo(f"Lent from {show_time(from_s)} until {show_time(until_s)}:")
-    document = _document(books, entries, keys, config, standing)
+    document = _document(books, entries, keys, site)
     columns = (*(key.upper() for key in keys), *_FIGURES)
     rows = _rows(entries, with_total=not shape.is_for_scripts)
     shape.print(document, columns, rows, right=_FIGURES, otherwise="Nothing was lent in that time.")
 
 
-def _document(
-    books: Books, entries: Entries, keys: Sequence[Key], config: Config, standing: Standing
-) -> dict[str, Any]:
-    return {
-        "format": _FORMAT,
-        "daemon": standing.document(),
-        "from": books.from_s,
-        "until": books.until_s,
-        "entries": [
-            {**dict(zip(map(str, keys), names, strict=True)), **_facts(time_, config.prices)}
-            for names, time_ in entries
-        ],
-        "delays": {"jobs": len(books.harms), "seconds": sum(harm.delay_s for harm in books.harms)},
-    }
+def _document(books: Books, entries: Entries, keys: Sequence[Key], site: Site) -> dict[str, Any]:
+    found = [
+        {**dict(zip(map(str, keys), names, strict=True)), **_facts(time_, site.config.prices)}
+        for names, time_ in entries
+    ]
+    delays = {"jobs": len(books.harms), "seconds": sum(harm.delay_s for harm in books.harms)}
+    return site.document(_FORMAT, **_range_of(books), entries=found, delays=delays)
+
+
+def _range_of(books: Books) -> dict[str, float]:
+    return {"from": books.from_s, "until": books.until_s}
 
 
 def _rows(entries: Entries, *, with_total: bool) -> list[tuple[str, ...]]:
@@ -336,25 +324,22 @@ _CHECK_COLUMNS = ("JOB", "NODE", "STARTED", "LEDGER", "ACCOUNTING", "WHAT")
 _AT_ONCE = 200
 
 
-def check_listing(books: Books, gateway: Gateway, standing: Standing, shape: Shape) -> bool:
+def check_listing(books: Books, site: Site, shape: Shape) -> bool:
     """Print what the two tell differently; whether there is anything.
 
     Raises:
         FreetrainError: there is no accounting, or it does not answer.
     """
-    if not gateway.site(inf, 0).settings.has_accounting:
+    if not site.slurm.site(inf, 0).settings.has_accounting:
         raise FreetrainError(
             "Slurm keeps no accounting here (AccountingStorageType), so there is nothing to check against.",
             exit_code=ExitCode.CONFIGURATION,
         )
-    runs = _runs_of(books, gateway)
+    runs = _runs_of(books, site.slurm)
     check = compare(books.lendings, runs, books.from_s, books.until_s, books.now_s)
-    shape.print(
-        _check_document(check, books, standing),
-        _CHECK_COLUMNS,
-        map(_difference_cells, check.differences),
-        ("LEDGER", "ACCOUNTING"),
-    )
+    document = site.document(_CHECK_FORMAT, **_range_of(books), **_check_facts(check))
+    rows = map(_difference_cells, check.differences)
+    shape.print(document, _CHECK_COLUMNS, rows, ("LEDGER", "ACCOUNTING"))
     if not shape.as_json:
         click.echo(_summary(check), err=shape.is_for_scripts)
     return bool(check.differences)
@@ -384,12 +369,8 @@ def _s(seconds: float | None) -> str:
     return NOTHING if seconds is None else f"{seconds:.0f}"
 
 
-def _check_document(check: Check, books: Books, standing: Standing) -> dict[str, object]:
+def _check_facts(check: Check) -> dict[str, object]:
     return {
-        "format": _CHECK_FORMAT,
-        "daemon": standing.document(),
-        "from": books.from_s,
-        "until": books.until_s,
         "compared": check.compared,
         "ledger_node_hours": check.ledger_s / 3600,
         "accounting_node_hours": check.accounting_s / 3600,

@@ -97,12 +97,14 @@ store_option = click.option(
     help="The store's file [default: $FREETRAIN_STORE, else freetrain/freetrain.db in ~/.local/state].",
 )
 
-config_option = click.option(
-    "--config",
-    "config_path",
-    type=click.Path(path_type=Path),
-    help="The daemon's configuration [default: $FREETRAIN_CONFIG, else /etc/freetrain/freetrain.toml].",
-)
+
+def config_option_as(name: str, **settings: Any) -> Callable[[Command], Command]:
+    """The option ``--config``, of which a command gets the path, or what a callback makes of it, by this name."""
+    means = "The daemon's configuration [default: $FREETRAIN_CONFIG, else /etc/freetrain/freetrain.toml]."
+    return click.option("--config", name, type=click.Path(path_type=Path), help=means, **settings)
+
+
+config_option = config_option_as("config_path")
 
 
 def config_file(command: Command) -> Command:

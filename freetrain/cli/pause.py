@@ -9,17 +9,13 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Mapping
-from contextlib import suppress
-from pathlib import Path
 
 import click
 
 from freetrain.cli.helping import command
 from freetrain.cli.listing import LISTING, Shape, listing_options
-from freetrain.cli.noting import AuditWriter, who_am_i
-from freetrain.cli.options import Duration, config_option, end_of, end_options, read_nodes
-from freetrain.config import Config, load_config
-from freetrain.config.sections import State
+from freetrain.cli.options import Duration, end_of, end_options, read_nodes
+from freetrain.cli.site import Site, site_option, who_am_i
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.known_trainer import TrainerState
@@ -36,77 +32,71 @@ from freetrain.daemon.controls.pause import (
     without,
     write_pause,
 )
-from freetrain.daemon.reports.standing import Standing, find_standing
 from freetrain.daemon.state_directory import is_claimed
 from freetrain.errors import ExitCode, FreetrainError, InputError
 from freetrain.showing.words import show_time
 from freetrain.slurm import commands
 from freetrain.slurm.comments import answer_in, ask_to_resume, asked_to_resume, says_paused
-from freetrain.slurm.gateway import USERS_PAUSES_S, Gateway
-from freetrain.slurm.opening import OpenedWhenAsked
+from freetrain.slurm.gateway import USERS_PAUSES_S
 from freetrain.slurm.parsing import fold_nodes
-from freetrain.slurm.submissions import Submission, find_submissions
+from freetrain.slurm.submissions import Submission
 from freetrain.slurm.tags import WrongTag
 
 
 @command("nudge")
-@config_option
-def nudge_command(config_path: Path | None) -> None:
+@site_option
+def nudge_command(site: Site) -> None:
     """Make the daemon on this machine look at the cluster at once; for scripts."""
-    send_nudge(Path(load_config(config_path).config.state.directory))
+    send_nudge(site.directory)
 
 
 _LONGEST_REASON = 200
 
 
 @command("pause")
-@config_option
+@site_option
 @end_options
 @click.option("--reason", default="", show_default=False, help="Why; everybody sees it.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done.")
-def pause_command(
-    config_path: Path | None, until_s: float | None, for_s: float | None, reason: str, dry_run: bool
-) -> None:
+def pause_command(site: Site, until_s: float | None, for_s: float | None, reason: str, dry_run: bool) -> None:
     """Lend nothing more, until a time, or until 'freetrain resume'.
 
     What is lent stays lent and gives way to the site's jobs as always; 'freetrain drain' takes nodes back. This is
     for accounts that may write the daemon's state directory: root, and the daemon's account.
     """
-    directory = Path(load_config(config_path).config.state.directory)
     now_s = time.time()
     end_s = end_of(until_s, for_s, now_s)
     pause = Pause(by=who_am_i(), reason=reason[:_LONGEST_REASON], since_s=now_s, until_s=end_s)
     if dry_run:
         click.echo(f"would lend nothing more: {pause.sentence}")
         return
-    with AuditWriter(directory).noted("freetrain pause", result=pause.sentence):
-        write_pause(directory, pause)
+    with site.audit.noted("freetrain pause", result=pause.sentence):
+        write_pause(site.directory, pause)
     click.echo(f"Nothing more is lent: {pause.sentence}.")
-    _tell_daemon(directory)
+    _tell_daemon(site)
 
 
-def _end_pause(state: State, dry_run: bool) -> None:
-    directory, stop_file = Path(state.directory), stop_file_there(state)
+def _end_pause(site: Site, dry_run: bool) -> None:
+    stop_file = stop_file_there(site.config.state)
     stops = f" Nothing is lent while {stop_file} exists: remove it." if stop_file else ""
-    if read_pause(directory, time.time()) is None:
+    if read_pause(site.directory, time.time()) is None:
         click.echo(f"Lending is not paused.{stops}")
         return
     if dry_run:
         click.echo("would end the pause")
         return
-    with AuditWriter(directory).noted("freetrain resume"):
-        write_pause(directory, None)
+    with site.audit.noted("freetrain resume"):
+        write_pause(site.directory, None)
     click.echo(f"The pause has ended.{stops}" if stops else "Nodes are lent again.")
-    _tell_daemon(directory)
+    _tell_daemon(site)
 
 
-def _tell_daemon(directory: Path, and_so: str = "", must_run: bool = False) -> None:
+def _tell_daemon(site: Site, and_so: str = "", must_run: bool = False) -> None:
     """Let the daemon look at once; say so if there is none."""
-    if is_claimed(directory):
-        with suppress(FreetrainError):  # it looks soon in any case
-            send_nudge(directory)
+    if is_claimed(site.directory):
+        site.nudge()
         return
-    what = f"o daemon works in {directory}: this counts from its next start on{and_so}."
+    what = f"o daemon works in {site.directory}: this counts from its next start on{and_so}."
     if must_run:
         hint = "Start it, or end the fragments with scancel --partition=… --qos=… --nodelist=…"
         raise FreetrainError(f"N{what}", hint, ExitCode.TRY_AGAIN)
@@ -117,10 +107,10 @@ _WHEN = "from the daemon's next look on"
 
 
 @command("resume")
-@config_option
+@site_option
 @click.option("--dry-run", is_flag=True, help="Print what would be done.")
 @click.argument("id_", metavar="ID", required=False)
-def resume_command(config_path: Path | None, dry_run: bool, id_: str | None) -> None:
+def resume_command(site: Site, dry_run: bool, id_: str | None) -> None:
     """End the site's pause; or let the training ID, which was paused after failures, compete for nodes again.
 
     Without ID this is for root and the daemon's account: it ends what 'freetrain pause' began.
@@ -128,29 +118,24 @@ def resume_command(config_path: Path | None, dry_run: bool, id_: str | None) -> 
     With ID it asks for it in the job's comment, which only its owner may change, or an operator; the daemon takes
     it out again. A training that rests after a failure need not rest any longer.
     """
-    config = load_config(config_path).config
     if id_ is None:
-        _end_pause(config.state, dry_run)
+        _end_pause(site, dry_run)
         return
-    gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
-    submission = find_submissions(gateway.snapshot().jobs, config.slurm.queue).get(id_)
-    if submission is None:
-        raise InputError(f"There is no training {id_}.", "freetrain jobs lists them.")
-    known = _known_state(config, id_)
+    submission = site.training(id_, site.slurm.snapshot())
+    known = _known_state(site, id_)
     _check(submission, known)
     asking = commands.set_comment(submission.open_tasks, ask_to_resume(submission.comment, time.time()))
     if dry_run:
         click.echo(shlex.join(asking))
         return
-    with AuditWriter(Path(config.state.directory)).noted(f"freetrain resume {id_}", asking):
-        gateway.perform_patiently(asking, pauses_s=USERS_PAUSES_S)
-    with suppress(FreetrainError):  # the daemon may be on another machine; it looks by itself
-        send_nudge(Path(config.state.directory))
+    with site.audit.noted(f"freetrain resume {id_}", asking):
+        site.slurm.perform_patiently(asking, pauses_s=USERS_PAUSES_S)
+    site.nudge()
     click.echo(_what_is_so(submission, known))
 
 
-def _known_state(config: Config, id_: str) -> TrainerState | None:
-    known = find_standing(config).trainers.get(id_)
+def _known_state(site: Site, id_: str) -> TrainerState | None:
+    known = site.standing.trainers.get(id_)
     return next((state for state in TrainerState if known and state == known.state), None)
 
 
@@ -190,7 +175,7 @@ _NOTHING_TAKEN_BACK = ", and nothing is taken back before"
 
 
 @command("drain", context_settings=LISTING, first=("--until", "--for", "--wait", "--timeout", "--dry-run"))
-@config_option
+@site_option
 @end_options
 @click.option("--wait", is_flag=True, help="Return when no fragment is left on the nodes; status 75 if one stays.")
 @click.option(
@@ -201,7 +186,7 @@ _NOTHING_TAKEN_BACK = ", and nothing is taken back before"
 @click.argument("nodes", required=False)
 @listing_options
 def drain_command(
-    config_path: Path | None,
+    site: Site,
     until_s: float | None,
     for_s: float | None,
     wait: bool,
@@ -215,80 +200,71 @@ def drain_command(
     Without NODES, list what is drained. This is for accounts that may write the daemon's state directory: root,
     and the daemon's account. Slurm's own jobs and the state of its nodes are not touched.
     """
-    config = load_config(config_path).config
-    directory = Path(config.state.directory)
     if nodes is None:
-        _list(read_drains(directory, time.time()), find_standing(config), shape)
+        _list(site, shape)
         return
     names = read_nodes(nodes)
-    slurm = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
-    _require_known(names, slurm.snapshot(), config)
+    _require_known(names, site.slurm.snapshot(), site.config.slurm.queue)
     now_s = time.time()
     end_s = end_of(until_s, for_s, now_s)
     until = f" until {show_time(end_s)}" if end_s else ""
     if dry_run:
         click.echo(f"would take {fold_nodes(names)} back and lend none of them{until}")
         return
-    entry = AuditWriter(directory).noted(f"freetrain drain {fold_nodes(names)}", result=f"drained{until}")
-    with entry, changing(directory, now_s) as drains:
+    entry = site.audit.noted(f"freetrain drain {fold_nodes(names)}", result=f"drained{until}")
+    with entry, changing(site.directory, now_s) as drains:
         drains[:] = [*without(drains, names), Drain(nodes=names, until_s=end_s)]
-    _tell_daemon(directory, _NOTHING_TAKEN_BACK, must_run=wait)
+    _tell_daemon(site, _NOTHING_TAKEN_BACK, must_run=wait)
     if wait:
-        _wait_until_empty(names, slurm, config, timeout_s)
+        _wait_until_empty(names, site, timeout_s)
 
 
 @command("undrain")
-@config_option
+@site_option
 @click.option("--dry-run", is_flag=True, help="Say what would be done.")
 @click.argument("nodes")
-def undrain_command(config_path: Path | None, dry_run: bool, nodes: str) -> None:
+def undrain_command(site: Site, dry_run: bool, nodes: str) -> None:
     """Let freetrain lend NODES again that were drained."""
-    directory = Path(load_config(config_path).config.state.directory)
     names = read_nodes(nodes)
     now_s = time.time()
-    others = names - frozenset().union(*(drain.nodes for drain in read_drains(directory, now_s)))
+    others = names - frozenset().union(*(drain.nodes for drain in read_drains(site.directory, now_s)))
     if others:
         raise InputError(f"{fold_nodes(others)} is not drained.", "'freetrain drain' lists what is.")
     if dry_run:
         click.echo(f"would lend {fold_nodes(names)} again")
         return
-    with (
-        AuditWriter(directory).noted(f"freetrain undrain {fold_nodes(names)}"),
-        changing(directory, now_s) as drains,
-    ):
+    entry = site.audit.noted(f"freetrain undrain {fold_nodes(names)}")
+    with entry, changing(site.directory, now_s) as drains:
         drains[:] = without(drains, names)
-    _tell_daemon(directory, _NOTHING_TAKEN_BACK)
+    _tell_daemon(site, _NOTHING_TAKEN_BACK)
 
 
-def _list(drains: tuple[Drain, ...], standing: Standing, shape: Shape) -> None:
-    shape.begin(standing)
-    document = {
-        "format": "freetrain-drains/1",
-        "daemon": standing.document(),
-        "drains": [{"nodes": sorted(drain.nodes), "until": drain.until_s} for drain in drains],
-    }
+def _list(site: Site, shape: Shape) -> None:
+    drains = read_drains(site.directory, time.time())
+    shape.begin(site.standing)
+    entries = [{"nodes": sorted(drain.nodes), "until": drain.until_s} for drain in drains]
+    document = site.document("freetrain-drains/1", drains=entries)
     rows = [(fold_nodes(drain.nodes), str(len(drain.nodes)), show_time(drain.until_s)) for drain in drains]
     shape.print(document, ("NODES", "COUNT", "UNTIL"), rows, ("COUNT",), otherwise="No node is drained.")
 
 
-def _require_known(names: Nodes, snapshot: Snapshot, config: Config) -> None:
+def _require_known(names: Nodes, snapshot: Snapshot, queue: FragmentQueue) -> None:
     unknown = names - snapshot.node.keys()
     if unknown:
         raise InputError(f"Slurm has no node {fold_nodes(unknown)}.", "'sinfo -N' lists the nodes.")
-    queue = config.slurm.queue
     if queue.missing(snapshot.partitions):
         return
     if outside := names - queue.among(snapshot.partitions).nodes:
         click.echo(f"freetrain: {fold_nodes(outside)} is not in {queue} and is never lent.", err=True)
 
 
-def _wait_until_empty(names: Nodes, slurm: Gateway, config: Config, timeout_s: float) -> None:
+def _wait_until_empty(names: Nodes, site: Site, timeout_s: float) -> None:
     """Return when the daemon lends nothing there any more, and nothing that it lent is left."""
     deadline_s = time.monotonic() + timeout_s
     while True:
         # In this order: in the other one the daemon could lend a node after the look at the jobs.
-        is_heeded = are_heeded(Path(config.state.directory))
-        left = _left(slurm.snapshot(), names, config.slurm.queue)
+        is_heeded = are_heeded(site.directory)
+        left = _left(site.slurm.snapshot(), names, site.config.slurm.queue)
         if is_heeded and not left:
             return
         if time.monotonic() > deadline_s:

@@ -9,7 +9,6 @@ import termios
 import tty
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import click
 from rich.console import Console, Group
@@ -19,10 +18,10 @@ from rich.text import Text
 
 from freetrain.cli.helping import command
 from freetrain.cli.jobs import Chosen, choosing_options
-from freetrain.cli.options import Duration, config_option
+from freetrain.cli.options import Duration
+from freetrain.cli.site import Site, site_option
 from freetrain.client.documents import status_document
 from freetrain.client.trainings import state_word
-from freetrain.config import load_config
 from freetrain.daemon.reports.standing import Standing, find_standing
 from freetrain.daemon.reports.status import TrainerStatus
 from freetrain.showing.words import printable
@@ -40,24 +39,23 @@ _ROWS_BESIDE = 8
 
 
 @command("top")
-@config_option
+@site_option
 @choosing_options
 @click.option("--interval", "interval_s", type=Duration(least_s=0.2), default="2s", help="Time between two looks.")
 @click.option("--once", is_flag=True, help="Print it once, and end.")
-def top_command(config_path: Path | None, chosen: Chosen, interval_s: float, once: bool) -> None:
+def top_command(site: Site, chosen: Chosen, interval_s: float, once: bool) -> None:
     """Show the daemon, the nodes and the trainings, again and again; q ends it.
 
     Slurm is not asked: this is what the daemon published at its last look. Anybody may ask.
     """
-    config = load_config(config_path).config
     console = Console(markup=False, emoji=False, highlight=False)
     if once or not (sys.stdin.isatty() and console.is_terminal):
-        console.print(draw(find_standing(config), chosen, None, console.width))
+        console.print(draw(find_standing(site.config), chosen, None, console.width))
         return
     with _each_key(), Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             max_rows = max(1, console.height - _ROWS_BESIDE)
-            live.update(draw(find_standing(config), chosen, max_rows, console.width), refresh=True)
+            live.update(draw(find_standing(site.config), chosen, max_rows, console.width), refresh=True)
             if _pressed(interval_s) in ("q", "Q"):
                 return
 

@@ -8,13 +8,12 @@ import pwd
 import signal
 import sys
 import time
-from pathlib import Path
 
 import click
 
 from freetrain.cli.helping import Group
-from freetrain.cli.options import Duration, config_option
-from freetrain.config import load_config
+from freetrain.cli.options import Duration
+from freetrain.cli.site import Site, site_option
 from freetrain.daemon.publisher import notify
 from freetrain.durations import show_duration
 from freetrain.errors import InputError
@@ -26,11 +25,11 @@ _STATUS_EVERY_S = 60.0
 
 
 @click.group("web", cls=Group, invoke_without_command=True)
-@config_option
+@site_option
 @click.option("--host", default="127.0.0.1", help="Address of this machine to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=9811, help="0: any free one.")
 @click.pass_context
-def web_command(context: click.Context, config_path: Path | None, host: str, port: int) -> None:
+def web_command(context: click.Context, site: Site, host: str, port: int) -> None:
     """Show in a browser how the daemon and the machine stand: nodes, trainings, decisions, delays; read-only.
 
     It runs in a process of its own and reads what the daemon published and its database, so run it as the daemon's
@@ -40,9 +39,8 @@ def web_command(context: click.Context, config_path: Path | None, host: str, por
     if context.invoked_subcommand is not None:
         return
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    config = load_config(config_path).config
-    live_page = LivePage(config)
-    server = page_server(host, port, live_page, Identities(config.web, Path(config.state.directory)))
+    live_page = LivePage(site.config)
+    server = page_server(host, port, live_page, Identities(site.config.web, site.directory))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit())
     click.echo(f"The page is at {server.url}")
@@ -58,17 +56,17 @@ def web_command(context: click.Context, config_path: Path | None, host: str, por
 
 
 @web_command.command("token")
-@config_option
+@site_option
 @click.option("--for", "lasts_s", type=Duration(), default="30d", help="How long it counts.")
 @click.argument("user", required=False)
-def token_command(config_path: Path | None, lasts_s: float, user: str | None) -> None:
+def token_command(site: Site, lasts_s: float, user: str | None) -> None:
     """Print a token by which 'freetrain web' knows USER: the password on its page, and a program's bearer token.
 
     Run it as the daemon's account. Without USER it is for the user that calls sudo: a site can let users run
     exactly 'sudo -u freetrain freetrain web token' (docs/admins/web.md).
     """
     name = user or os.environ.get("SUDO_USER") or pwd.getpwuid(os.geteuid()).pw_name
-    key = make_key(Path(load_config(config_path).config.state.directory))
+    key = make_key(site.directory)
     try:
         click.echo(make_token(key, name, time.time() + lasts_s))
     except ValueError as error:
