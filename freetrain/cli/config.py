@@ -11,9 +11,8 @@ from typing import Any
 import click
 
 from freetrain.cli.helping import Group, command
-from freetrain.cli.listing import LISTING, Shape, listing_options
+from freetrain.cli.listing import LISTING, Shape, listing_options, print_json
 from freetrain.cli.options import config_file, config_option
-from freetrain.cli.output import print_json
 from freetrain.config import (
     CONFIG_VARIABLE,
     DEFAULT_PATH,
@@ -235,17 +234,16 @@ def diff_command(config_path: Path | None, other: Path | None, shape: Shape) -> 
     base = Config() if other is None else load_config(other).config
     found = changed(loaded.config, base)
     rows = [
-        (
-            setting.path,
-            setting.show(value_of(base, setting)),
-            setting.show(value_of(loaded.config, setting)),
-            _origin(loaded, setting) or NOTHING,
-        )
+        (setting.path, *_shown(setting, base, loaded.config), _origin(loaded, setting) or NOTHING)
         for setting in found
     ]
     columns = ("SETTING", "OTHER" if other else "DEFAULT", "VALUE", "FROM")
     otherwise = "No setting differs."
     shape.print(_document(loaded, found), columns, rows, otherwise=otherwise)
+
+
+def _shown(setting: Setting, *configs: Config) -> Iterator[str]:
+    return (setting.show(value_of(config, setting)) for config in configs)
 
 
 def _origin(loaded: Loaded, setting: Setting) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from freetrain.cli.helping import command
-from freetrain.cli.output import print_json, print_table
+from freetrain.cli.listing import print_json, print_table
 from freetrain.cli.site import Site, site_option
 from freetrain.client.trainings import speeds_in_tag
 from freetrain.core.bounds import SERVERS

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from freetrain.cli.helping import Group
+from freetrain.cli.listing import print_json
 from freetrain.cli.options import config_option
-from freetrain.cli.output import print_json
 from freetrain.config import load_config
 from freetrain.daemon.state_directory import is_claimed
 from freetrain.errors import ExitCode, FreetrainError

@@ -15,7 +15,7 @@ from freetrain.cli.options import read_nodes, since_option
 from freetrain.cli.site import Site, site_option
 from freetrain.core.fragment import Fragment
 from freetrain.durations import show_duration
-from freetrain.showing.words import NOTHING, show_time
+from freetrain.showing.words import NOTHING, or_nothing, show_time
 
 _COLUMNS = ("JOB", "TRAINER", "USER", "NODE", "STARTED", "LASTED", "END", "DECISION")
 
@@ -122,20 +122,12 @@ def audit_command(site: Site, since_s: float, decision: str | None, shape: Shape
         for row in site.ledger().commands(since_s)
         if decision in (None, row.decision)
     ]
-    shape.print(
-        site.document("freetrain-audit/1", commands=rows),
-        ("TIME", "ACTOR", "DECISION", "WHY", "COMMAND", "RESULT", "CODE"),
-        [
-            (
-                show_time(row["time"]),
-                row["actor"],
-                row["decision"] or NOTHING,
-                row["why"],
-                shlex.join(row["command"]) or NOTHING,
-                row["result"],
-                NOTHING if row["return_code"] is None else str(row["return_code"]),
-            )
-            for row in rows
-        ],
-        otherwise="Nothing was done in that time.",
-    )
+    columns = ("TIME", "ACTOR", "DECISION", "WHY", "COMMAND", "RESULT", "CODE")
+    document = site.document("freetrain-audit/1", commands=rows)
+    shape.print(document, columns, map(_order_cells, rows), otherwise="Nothing was done in that time.")
+
+
+def _order_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    cause = (row["actor"], row["decision"] or NOTHING, row["why"])
+    outcome = (row["result"], or_nothing(row["return_code"], "{}"))
+    return (show_time(row["time"]), *cause, shlex.join(row["command"]) or NOTHING, *outcome)

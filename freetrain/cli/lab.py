@@ -13,8 +13,8 @@ from typing import Any
 import click
 
 from freetrain.cli.helping import Group
+from freetrain.cli.listing import print_table
 from freetrain.cli.options import Duration
-from freetrain.cli.output import print_table
 from freetrain.errors import InputError
 from freetrain.lab import Lab, LabOptions
 from freetrain.showing.words import NOTHING

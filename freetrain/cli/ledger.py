@@ -17,9 +17,8 @@ import click
 
 from freetrain import __version__
 from freetrain.cli.helping import command
-from freetrain.cli.listing import LISTING, Shape, listing_options
+from freetrain.cli.listing import LISTING, Shape, command_line, listing_options
 from freetrain.cli.options import read_time
-from freetrain.cli.output import command_line
 from freetrain.cli.site import Site, site_option
 from freetrain.config import Config, Prices
 from freetrain.core.fragment import LentTime
@@ -31,7 +30,7 @@ from freetrain.errors import ExitCode, FreetrainError, InputError
 from freetrain.lending.lent_check import Check, Difference, compare
 from freetrain.lending.lent_time import LONGEST_LOSS_S, Lending, lent_times
 from freetrain.replay.worth import worth_of
-from freetrain.showing.words import NOTHING, show_time
+from freetrain.showing.words import NOTHING, or_nothing, show_time
 from freetrain.slurm.gateway import Gateway
 from freetrain.store.ledger import Ledger, LentDay
 
@@ -361,12 +360,8 @@ def _summary(check: Check) -> str:
 
 
 def _difference_cells(found: Difference) -> tuple[str, ...]:
-    seconds = (_s(found.ledger_s), _s(found.accounting_s))
+    seconds = (or_nothing(seconds, "{:.0f}") for seconds in (found.ledger_s, found.accounting_s))
     return (found.job, found.node or NOTHING, show_time(found.start_s), *seconds, found.what)
-
-
-def _s(seconds: float | None) -> str:
-    return NOTHING if seconds is None else f"{seconds:.0f}"
 
 
 def _check_facts(check: Check) -> dict[str, object]:

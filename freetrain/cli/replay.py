@@ -25,8 +25,8 @@ import click
 
 from freetrain import __version__
 from freetrain.cli.helping import command
+from freetrain.cli.listing import command_line, print_json, require_place
 from freetrain.cli.options import takes_options
-from freetrain.cli.output import command_line, print_json, require_place
 from freetrain.cli.progress_bars import advancing, reading
 from freetrain.cli.replay_options import (
     ReplayOptions,

@@ -9,8 +9,7 @@ from enum import IntEnum
 import click
 
 from freetrain.cli.helping import command
-from freetrain.cli.listing import LISTING, Shape, listing_options
-from freetrain.cli.output import print_json
+from freetrain.cli.listing import LISTING, Shape, listing_options, print_json
 from freetrain.cli.site import Site, site_option
 from freetrain.client.documents import status_document
 from freetrain.config import ConfigError, Loaded, load_config

@@ -17,14 +17,13 @@ from typing import NoReturn
 import click
 
 from freetrain.cli.helping import command
+from freetrain.cli.listing import require_place
 from freetrain.cli.options import option, shared_option, store_option, takes_options
-from freetrain.cli.output import print_json, require_place
 from freetrain.cli.progress_bars import counting
 from freetrain.cli.replay import replay_command
-from freetrain.cli.runs import comparison_document, print_comparison
+from freetrain.cli.runs import show_comparison
 from freetrain.errors import FreetrainError, InputError, explained
 from freetrain.replay.comparison import compare_sweep
-from freetrain.replay.report import render_comparison, write_page
 from freetrain.replay.sweep import Cell, FinishedReplay, Sweep, do_here, do_on_slurm, known, read_sweep, record
 from freetrain.store import Store, default_store_path
 
@@ -87,9 +86,7 @@ def sweep_command(spec: Path, options: SweepOptions) -> None:
     failed = _do(sweep, len(missing), finished, store, options.quiet)
     comparison = compare_sweep(store.runs(), sweep.name) if len(failed) < len(sweep.cells) else None
     if comparison is not None:
-        if options.picture is not None:
-            write_page(options.picture, render_comparison(comparison))
-        (print_json(comparison_document(comparison)) if options.as_json else print_comparison(comparison))
+        show_comparison(comparison, options.picture, options.as_json)
     if failed:
         raise FreetrainError(
             f"{len(failed)} of {len(sweep.cells)} replays failed: {failed[0].cell.name}: {failed[0].why}",
