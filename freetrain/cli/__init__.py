@@ -4,8 +4,8 @@
 
 - ``helping.py`` and ``options.py``: how a command is declared; options of the same name mean the same, and so do
   times and lists of nodes.
-- ``site.py``: what follows from ``--config``: the settings, Slurm, the daemon, its ledger, and the audit into which
-  people's orders go.
+- ``site.py``: what follows from ``--config``: the settings, Slurm, the daemon, its ledger, and the audit of what
+  people order.
 - ``listing.py`` and ``progress_bars.py``: tables, fields and JSON, and how far a long command is.
 
 A new command goes to the file of its kind:
@@ -13,7 +13,8 @@ A new command goes to the file of its kind:
 - ``submit.py``: submit, register, unregister; ``jobs.py``: jobs, top, explain; ``cancel.py``: cancel, panic.
 - ``pause.py``: pause, resume, drain, undrain, nudge; ``status.py``: status, health;
   ``history.py``: history, audit.
-- ``policies.py``: policies, solve, bench; ``run.py``: run, poke; ``nodes.py``: nodes, holes; ``helping.py``:
-  completion.
-- All others have a file of their own name: config, daemon, ledger, db, web, freeze, replay, sweep, runs, curve, lab.
+- ``policies.py``: policies, solve, bench; ``run.py``: run, poke; ``nodes.py``: nodes, holes;
+  ``helping.py``: completion.
+- All others have a file of their own name: config, daemon, ledger, db, web, freeze, replay, sweep, runs, curve,
+  lab.
 """
