@@ -12,7 +12,8 @@ from pathlib import Path
 import click
 
 from freetrain.cli.helping import command
-from freetrain.cli.site import AuditWriter, Site, site_option
+from freetrain.cli.options import argument, option
+from freetrain.cli.site import AuditWriter, Site
 from freetrain.config import Config
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
@@ -27,13 +28,16 @@ from freetrain.slurm.gateway import USERS_PAUSES_S, Gateway
 from freetrain.slurm.launcher import Launcher, jobs_of_trainers
 from freetrain.slurm.submissions import Submission, find_submissions
 
+_YES = option("--yes", "Do not ask.")
+
 
 @command("cancel")
-@site_option
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--dry-run", is_flag=True, help="Print what Slurm would be ordered to do.")
-@click.argument("id_", metavar="ID")
-def cancel_command(site: Site, yes: bool, dry_run: bool, id_: str) -> None:
+def cancel_command(
+    site: Site,
+    yes: bool = _YES,
+    dry_run: bool = option("--dry-run", "Print what Slurm would be ordered to do."),
+    id_: str = argument(metavar="ID"),
+) -> None:
     """End the training ID for good: what waits of it is cancelled, and what runs of it gets its SIGTERM.
 
     Slurm lets its owner do so, and accounts that may steer the jobs of others. It is what scancel does with the
@@ -83,10 +87,9 @@ def _perform(gateway: Gateway, order: Command, submission: Submission) -> None:
 
 
 @command("panic")
-@site_option
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--dry-run", is_flag=True, help="Print the commands.")
-def panic_command(site: Site, yes: bool, dry_run: bool) -> None:
+def panic_command(
+    site: Site, yes: bool = _YES, dry_run: bool = option("--dry-run", "Print the commands.")
+) -> None:
     """Take everything back now and lend nothing more: no daemon is needed for it.
 
     The stop file is written, so that no daemon lends; tagged tasks that wait are held; running fragments are

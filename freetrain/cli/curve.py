@@ -13,7 +13,8 @@ import click
 
 from freetrain.cli.helping import command
 from freetrain.cli.listing import print_json, print_table
-from freetrain.cli.site import Site, site_option
+from freetrain.cli.options import argument, json_option, option
+from freetrain.cli.site import Site
 from freetrain.client.trainings import speeds_in_tag
 from freetrain.core.bounds import SERVERS
 from freetrain.core.observed import SeenCosts, SizeChange
@@ -56,35 +57,24 @@ _WORKERS = _Axis("worker", lambda rate: rate.world)
 
 
 @command("curve")
-@click.argument("trainer", type=click.Path(path_type=Path))
-@click.option(
-    "--nodes",
-    "max_size",
-    type=click.IntRange(1),
-    help="Up to so many, of workers where these are shown.  [default: twice the most seen]",
-)
-@click.option(
-    "--save",
-    "save_path",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write its curve and what changes cost it, as a trainer for replays (freetrain-trainers/1).",
-)
-@click.option(
-    "--job",
-    "job",
-    metavar="ID",
-    help="Its job: how fast the daemon has learned that it is on which kinds of nodes is shown, and saved.",
-)
-@site_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def curve_command(
-    trainer: Path,
-    max_size: int | None,
-    save_path: Path | None,
-    job: str | None,
+    *,
+    trainer: Path = argument(),
+    max_size: int | None = option(
+        "--nodes",
+        "Up to so many, of workers where these are shown.  [default: twice the most seen]",
+        type=click.IntRange(1),
+    ),
+    save_path: Path | None = option(
+        "--save", "Write its curve and what changes cost it, as a trainer for replays (freetrain-trainers/1)."
+    ),
+    job: str | None = option(
+        "--job",
+        "Its job: how fast the daemon has learned that it is on which kinds of nodes is shown, and saved.",
+        metavar="ID",
+    ),
     site: Site,
-    as_json: bool,
+    as_json: bool = json_option,
 ) -> None:
     """Show a trainer's throughput by number of nodes: as measured, and as fitted between and beyond.
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 
 from freetrain.cli.helping import command
-from freetrain.cli.site import Site, site_option
+from freetrain.cli.options import argument, option
+from freetrain.cli.site import Site
 from freetrain.config import FreezeSettings
 from freetrain.elastic.on_node.freezing import Freezer, FrozenTask
 from freetrain.errors import InputError
@@ -17,19 +18,18 @@ from freetrain.slurm.tags import Tag, tag_in
 
 
 @command("freeze", first=("--freezer", "--dir"))
-@click.option("--freezer", "name", metavar="NAME", help="One of the site's.  [default: the tag's freeze]")
-@click.option(
-    "--dir",
-    "directory",
-    type=click.Path(path_type=Path),
-    help="Where tasks are saved, on a file system that all nodes share.  "
-    "[default: the tag's dir, else freetrain-frozen-JOBID in the working directory]",
-)
-@click.option("-v", "--verbose", is_flag=True, help="Say what happens.")
-@site_option
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND…")
 def freeze_command(
-    name: str | None, directory: Path | None, verbose: bool, site: Site, command: tuple[str, ...]
+    *,
+    name: str | None = option("--freezer", "One of the site's.  [default: the tag's freeze]", metavar="NAME"),
+    directory: Path | None = option(
+        "--dir",
+        "Where tasks are saved, on a file system that all nodes share.  "
+        "[default: the tag's dir, else freetrain-frozen-JOBID in the working directory]",
+        metavar="PATH",
+    ),
+    verbose: bool = option("-v --verbose", "Say what happens."),
+    site: Site,
+    command: tuple[str, ...] = argument(nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND…"),
 ) -> None:
     """Run a program that cannot save itself, so that a task that loses its node loses no work.
 

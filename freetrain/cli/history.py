@@ -10,9 +10,9 @@ from typing import Any
 import click
 
 from freetrain.cli.helping import RenamedOption, command
-from freetrain.cli.listing import LISTING, Shape, listing_options
-from freetrain.cli.options import read_nodes, since_option
-from freetrain.cli.site import Site, site_option
+from freetrain.cli.listing import LISTING, Shape
+from freetrain.cli.options import option, read_nodes, since_option
+from freetrain.cli.site import Site
 from freetrain.core.fragment import Fragment
 from freetrain.durations import show_duration
 from freetrain.showing.words import NOTHING, or_nothing, show_time
@@ -21,36 +21,25 @@ _COLUMNS = ("JOB", "TRAINER", "USER", "NODE", "STARTED", "LASTED", "END", "DECIS
 
 
 @command("history", context_settings=LISTING, first=("--since", "--user", "--trainer", "--nodelist", "--limit"))
-@site_option
-@since_option
-@click.option("--trainer", metavar="ID", help="Only this training's.")
-@click.option("-u", "--user", help="Only this user's.")
-@click.option(
-    "-w",
-    "--nodelist",
-    "--node",
-    "nodes",
-    cls=RenamedOption,
-    metavar="NODES",
-    help="Only what ran on these nodes, as n07, n[07-09] or @group.",
-)
-@click.option(
-    "--limit",
-    "--most",
-    "most",
-    cls=RenamedOption,
-    type=click.IntRange(1),
-    default=10_000,
-    help="Only the last so many of them.",
-)
-@listing_options
 def history_command(
+    *,
     site: Site,
-    since_s: float,
-    trainer: str | None,
-    user: str | None,
-    nodes: str | None,
-    most: int,
+    since_s: float = since_option,
+    trainer: str | None = option("--trainer", "Only this training's.", metavar="ID"),
+    user: str | None = option("-u --user", "Only this user's."),
+    nodes: str | None = option(
+        "-w --nodelist --node",
+        "Only what ran on these nodes, as n07, n[07-09] or @group.",
+        cls=RenamedOption,
+        metavar="NODES",
+    ),
+    most: int = option(
+        "--limit --most",
+        "Only the last so many of them.",
+        cls=RenamedOption,
+        type=click.IntRange(1),
+        default=10_000,
+    ),
     shape: Shape,
 ) -> None:
     """List the fragments: which node was lent to which training, for how long, and how that ended.
@@ -96,11 +85,13 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 @command("audit", context_settings=LISTING, first=("--since", "--decision", "--json", "--format", "--config"))
-@site_option
-@since_option
-@click.option("--decision", metavar="RUN:NUMBER", help="Only what this decision led to.")
-@listing_options
-def audit_command(site: Site, since_s: float, decision: str | None, shape: Shape) -> None:
+def audit_command(
+    *,
+    site: Site,
+    since_s: float = since_option,
+    decision: str | None = option("--decision", "Only what this decision led to.", metavar="RUN:NUMBER"),
+    shape: Shape,
+) -> None:
     """List the commands that were given to Slurm: time, actor, reason, decision and result.
 
     Besides the daemon's own there are those that people gave by 'freetrain cancel', 'panic', 'pause', 'resume',

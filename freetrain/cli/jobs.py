@@ -18,9 +18,9 @@ from rich.table import Table
 from rich.text import Text
 
 from freetrain.cli.helping import command
-from freetrain.cli.listing import LISTING, Shape, listing_options, print_json
-from freetrain.cli.options import Duration, option, read_nodes, takes_options
-from freetrain.cli.site import Site, site_option
+from freetrain.cli.listing import LISTING, Shape, print_json
+from freetrain.cli.options import Duration, argument, json_option, option, read_nodes
+from freetrain.cli.site import Site
 from freetrain.client.documents import jobs_document, status_document
 from freetrain.client.trainings import RUNNING, STARTING, WAITING, ListedTraining, find_trainings, state_word
 from freetrain.core.fragment import End
@@ -85,9 +85,6 @@ class Chosen:
         )
 
 
-choosing_options = takes_options(Chosen, "chosen")
-"""The options by which trainings are chosen, which the command gets as one argument, ``chosen``."""
-
 _COLUMNS = (
     "ID", "NAME", "USER", "NODES", "ASKED", "WANTS", "SAMPLES", "EVICTIONS", "COSTS", "STATE", "NODELIST",
 )  # fmt: skip
@@ -97,10 +94,7 @@ _COSTS = ("scale_up_s", "scale_down_s", "start_s", "boot_s")
 
 
 @command("jobs", context_settings=LISTING, first=("--user", "--states", "--nodelist", "--json", "--format"))
-@choosing_options
-@listing_options
-@site_option
-def jobs_command(site: Site, chosen: Chosen, shape: Shape) -> None:
+def jobs_command(chosen: Chosen, shape: Shape, site: Site) -> None:
     """List the trainings that freetrain lends nodes to, or that wait for some, with what is wrong with their tags.
 
     Slurm is asked which run where; what the daemon found at its last look says the rest. Anybody may ask. COSTS
@@ -136,10 +130,7 @@ def _cells(training: ListedTraining) -> tuple[str, ...]:
 
 
 @command("explain")
-@site_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.argument("what", metavar="JOB|NODE")
-def explain_command(site: Site, as_json: bool, what: str) -> None:
+def explain_command(site: Site, as_json: bool = json_option, what: str = argument(metavar="JOB|NODE")) -> None:
     """Say in sentences why a training has as many nodes as it has, or why a node is lent or not.
 
     JOB is a training's id, as 'freetrain jobs' shows it, or any job of the site's. What was decided, and what
@@ -169,11 +160,12 @@ _ROWS_BESIDE = 8
 
 
 @command("top")
-@site_option
-@choosing_options
-@click.option("--interval", "interval_s", type=Duration(least_s=0.2), default="2s", help="Time between two looks.")
-@click.option("--once", is_flag=True, help="Print it once, and end.")
-def top_command(site: Site, chosen: Chosen, interval_s: float, once: bool) -> None:
+def top_command(
+    site: Site,
+    chosen: Chosen,
+    interval_s: float = option("--interval", "Time between two looks.", type=Duration(least_s=0.2), default="2s"),
+    once: bool = option("--once", "Print it once, and end."),
+) -> None:
     """Show the daemon, the nodes and the trainings, again and again; q ends it.
 
     Slurm is not asked: this is what the daemon published at its last look. Anybody may ask.

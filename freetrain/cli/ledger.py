@@ -17,9 +17,9 @@ import click
 
 from freetrain import __version__
 from freetrain.cli.helping import command
-from freetrain.cli.listing import LISTING, Shape, command_line, listing_options
-from freetrain.cli.options import read_time
-from freetrain.cli.site import Site, site_option
+from freetrain.cli.listing import LISTING, Shape, command_line
+from freetrain.cli.options import option, read_time
+from freetrain.cli.site import Site
 from freetrain.config import Config, Prices
 from freetrain.core.fragment import LentTime
 from freetrain.core.harm import Harm
@@ -167,32 +167,33 @@ def _read_keys(_context: click.Context, _option: click.Parameter, text: str) -> 
 
 
 @command("ledger", context_settings=LISTING, first=("--month", "--from", "--until", "--by", "--report"))
-@site_option
-@click.option(
-    "--month", metavar="YYYY-MM", help="This month, or last: the one before  [default: the present one]."
-)
-@click.option(
-    "--from", "from_s", callback=read_time, metavar="TIME", help="From then on, as 2026-01-31T08:00 or now-30days."
-)
-@click.option("--until", "until_s", callback=read_time, metavar="TIME", help="Until then  [default: now].")
-@click.option(
-    "--by", "keys", callback=_read_keys, default="account,user", metavar="KEY,…",
-    help=f"For each of what there is a line: {', '.join(Key)}.",
-)  # fmt: skip
-@click.option("--check", is_flag=True, help="List instead where Slurm's accounting (sacct) tells something else.")
-@click.option(
-    "--report", "report_path", type=click.Path(path_type=Path), metavar="FILE",
-    help="Write all of it as a page, too, with the delays of the site's jobs.",
-)  # fmt: skip
-@listing_options
 def ledger_command(
+    *,
     site: Site,
-    month: str | None,
-    from_s: float | None,
-    until_s: float | None,
-    keys: tuple[Key, ...],
-    check: bool,
-    report_path: Path | None,
+    month: str | None = option(
+        "--month", "This month, or last: the one before  [default: the present one].", metavar="YYYY-MM"
+    ),
+    from_s: float | None = option(
+        "--from",
+        "From then on, as 2026-01-31T08:00 or now-30days.",
+        callback=read_time,
+        type=str,
+        metavar="TIME",
+    ),
+    until_s: float | None = option(
+        "--until", "Until then  [default: now].", callback=read_time, type=str, metavar="TIME"
+    ),
+    keys: tuple[Key, ...] = option(
+        "--by",
+        f"For each of what there is a line: {', '.join(Key)}.",
+        callback=_read_keys,
+        default="account,user",
+        metavar="KEY,…",
+    ),
+    check: bool = option("--check", "List instead where Slurm's accounting (sacct) tells something else."),
+    report_path: Path | None = option(
+        "--report", "Write all of it as a page, too, with the delays of the site's jobs."
+    ),
     shape: Shape,
 ) -> None:
     """Add up the node-hours that were lent in a month or from TIME until TIME, and how many of them were lost.

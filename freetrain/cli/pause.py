@@ -13,9 +13,9 @@ from collections.abc import Mapping
 import click
 
 from freetrain.cli.helping import command
-from freetrain.cli.listing import LISTING, Shape, listing_options
-from freetrain.cli.options import Duration, end_of, end_options, read_nodes
-from freetrain.cli.site import Site, site_option, who_am_i
+from freetrain.cli.listing import LISTING, Shape
+from freetrain.cli.options import Duration, End, argument, dry_run_option, option, read_nodes
+from freetrain.cli.site import Site, who_am_i
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.known_trainer import TrainerState
@@ -44,7 +44,6 @@ from freetrain.slurm.tags import WrongTag
 
 
 @command("nudge")
-@site_option
 def nudge_command(site: Site) -> None:
     """Make the daemon on this machine look at the cluster at once; for scripts."""
     send_nudge(site.directory)
@@ -54,19 +53,19 @@ _LONGEST_REASON = 200
 
 
 @command("pause")
-@site_option
-@end_options
-@click.option("--reason", default="", show_default=False, help="Why; everybody sees it.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done.")
-def pause_command(site: Site, until_s: float | None, for_s: float | None, reason: str, dry_run: bool) -> None:
+def pause_command(
+    site: Site,
+    end: End,
+    reason: str = option("--reason", "Why; everybody sees it.", default="", show_default=False),
+    dry_run: bool = dry_run_option,
+) -> None:
     """Lend nothing more, until a time, or until 'freetrain resume'.
 
     What is lent stays lent and gives way to the site's jobs as always; 'freetrain drain' takes nodes back. This is
     for accounts that may write the daemon's state directory: root, and the daemon's account.
     """
     now_s = time.time()
-    end_s = end_of(until_s, for_s, now_s)
-    pause = Pause(by=who_am_i(), reason=reason[:_LONGEST_REASON], since_s=now_s, until_s=end_s)
+    pause = Pause(by=who_am_i(), reason=reason[:_LONGEST_REASON], since_s=now_s, until_s=end.after(now_s))
     if dry_run:
         click.echo(f"would lend nothing more: {pause.sentence}")
         return
@@ -107,10 +106,11 @@ _WHEN = "from the daemon's next look on"
 
 
 @command("resume")
-@site_option
-@click.option("--dry-run", is_flag=True, help="Print what would be done.")
-@click.argument("id_", metavar="ID", required=False)
-def resume_command(site: Site, dry_run: bool, id_: str | None) -> None:
+def resume_command(
+    site: Site,
+    dry_run: bool = option("--dry-run", "Print what would be done."),
+    id_: str | None = argument(metavar="ID", required=False),
+) -> None:
     """End the site's pause; or let the training ID, which was paused after failures, compete for nodes again.
 
     Without ID this is for root and the daemon's account: it ends what 'freetrain pause' began.
@@ -175,24 +175,16 @@ _NOTHING_TAKEN_BACK = ", and nothing is taken back before"
 
 
 @command("drain", context_settings=LISTING, first=("--until", "--for", "--wait", "--timeout", "--dry-run"))
-@site_option
-@end_options
-@click.option("--wait", is_flag=True, help="Return when no fragment is left on the nodes; status 75 if one stays.")
-@click.option(
-    "--timeout", "timeout_s", type=Duration(endless=True), default=_PATIENCE,
-    help="How long --wait waits at most.",
-)  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Say what would be done.")
-@click.argument("nodes", required=False)
-@listing_options
 def drain_command(
+    *,
     site: Site,
-    until_s: float | None,
-    for_s: float | None,
-    wait: bool,
-    timeout_s: float,
-    dry_run: bool,
-    nodes: str | None,
+    end: End,
+    wait: bool = option("--wait", "Return when no fragment is left on the nodes; status 75 if one stays."),
+    timeout_s: float = option(
+        "--timeout", "How long --wait waits at most.", type=Duration(endless=True), default=_PATIENCE
+    ),
+    dry_run: bool = dry_run_option,
+    nodes: str | None = argument(required=False),
     shape: Shape,
 ) -> None:
     """Take NODES back from the trainings, and lend them to none until a time, or until 'freetrain undrain'.
@@ -206,7 +198,7 @@ def drain_command(
     names = read_nodes(nodes)
     _require_known(names, site.slurm.snapshot(), site.config.slurm.queue)
     now_s = time.time()
-    end_s = end_of(until_s, for_s, now_s)
+    end_s = end.after(now_s)
     until = f" until {show_time(end_s)}" if end_s else ""
     if dry_run:
         click.echo(f"would take {fold_nodes(names)} back and lend none of them{until}")
@@ -220,10 +212,7 @@ def drain_command(
 
 
 @command("undrain")
-@site_option
-@click.option("--dry-run", is_flag=True, help="Say what would be done.")
-@click.argument("nodes")
-def undrain_command(site: Site, dry_run: bool, nodes: str) -> None:
+def undrain_command(site: Site, dry_run: bool = dry_run_option, nodes: str = argument()) -> None:
     """Let freetrain lend NODES again that were drained."""
     names = read_nodes(nodes)
     now_s = time.time()

@@ -15,7 +15,7 @@ import click
 
 from freetrain.cli.helping import command
 from freetrain.cli.listing import print_heading, print_json, print_table
-from freetrain.cli.options import config_option, store_option
+from freetrain.cli.options import argument, config_option, json_option, option, shared_option, store_option
 from freetrain.cli.policy_options import place_option, policy_option, solver_option, time_limit_option
 from freetrain.cli.progress_bars import counting
 from freetrain.config import Config, load_config
@@ -37,9 +37,7 @@ _MEASURED = ("policy", "trace", "work, node-h", "completed", "mean h to complete
 
 
 @command("policies")
-@config_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def policies_command(config_path: Path | None, as_json: bool) -> None:
+def policies_command(config_path: Path | None = shared_option(config_option), as_json: bool = json_option) -> None:
     """List the policies, placers and finishers that there are, each with what it needs to know, and what it heeds.
 
     A policy (--policy, decide.policy) says how many nodes each trainer gets, a placer (--place, decide.place)
@@ -86,10 +84,13 @@ _SYSTEMS = ("dltap", "gadget", "smd", "synergy")
 
 
 @command("bench")
-@click.argument("system", type=click.Choice(_SYSTEMS))
-@click.option("--seeds", type=click.IntRange(min=1), default=SEEDS, help="How often, with other random numbers.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def bench_command(system: str, seeds: int, as_json: bool) -> None:
+def bench_command(
+    system: str = argument(type=click.Choice(_SYSTEMS)),
+    seeds: int = option(
+        "--seeds", "How often, with other random numbers.", type=click.IntRange(min=1), default=SEEDS
+    ),
+    as_json: bool = json_option,
+) -> None:
     """Run a system's experiment on made-up trainings, and print its table.
 
     Random numbers are seeded: the figures are the same each time. Ctrl-C ends it with the table of the seeds that
@@ -118,29 +119,22 @@ def _seed_by_seed(experiment: Experiment, seeds: int, quiet: bool) -> Sequence[S
     return done
 
 
+_READ = click.File("rb")
+
+
 @command("solve")
-@click.argument("file", type=click.File("rb"), required=False)
-@click.option("--decision", metavar="[RUN:]N", help="Solve decision N of a recorded run again.")
-@policy_option
-@place_option
-@solver_option
-@time_limit_option
-@click.option(
-    "--machine",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="TOML file that describes the machine, whose switches --place is to know, and whose links --policy.",
-)
-@store_option
 def solve_command(
-    file: BinaryIO | None,
-    decision: str | None,
-    policy: str,
-    place: str,
-    solver: str,
-    time_limit_s: float,
-    machine: Path | None,
-    store_path: Path | None,
+    file: BinaryIO | None = argument(type=_READ, required=False),
+    decision: str | None = option("--decision", "Solve decision N of a recorded run again.", metavar="[RUN:]N"),
+    policy: str = shared_option(policy_option),
+    place: str = shared_option(place_option),
+    solver: str = shared_option(solver_option),
+    time_limit_s: float = shared_option(time_limit_option),
+    machine: Path | None = option(
+        "--machine",
+        "TOML file that describes the machine, whose switches --place is to know, and whose links --policy.",
+    ),
+    store_path: Path | None = shared_option(store_option),
 ) -> None:
     """Solve one decision problem (JSON) or many (JSON lines) and print a result line for each.
 

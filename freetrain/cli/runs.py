@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from freetrain.cli.helping import Group
-from freetrain.cli.listing import LISTING, Shape, flatten, listing_options, print_heading, print_json, print_table
-from freetrain.cli.options import store_option
+from freetrain.cli.helping import group
+from freetrain.cli.listing import LISTING, Shape, flatten, print_heading, print_json, print_table
+from freetrain.cli.options import argument, json_option, option, shared_option, store_option
 from freetrain.errors import InputError
 from freetrain.showing.words import NOTHING, or_nothing, show_day, show_time, show_value
 from freetrain.store import DecisionSummary, RunDetails, RunSummary, Store, TrainerRecord, default_store_path
@@ -27,13 +27,11 @@ _NUMBERS = ("ID", "DECISIONS", "NODE-HOURS", "U")
 # Else they would inherit from the listing above them that -h is no help.
 _HELP = {"help_option_names": ["-h", "--help"]}
 
-_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_store = shared_option(store_option)
 
 
-@click.group("runs", cls=Group, invoke_without_command=True, context_settings=LISTING)
-@store_option
-@listing_options
-def runs_group(store_path: Path | None, shape: Shape) -> None:
+@group("runs", invoke_without_command=True, context_settings=LISTING)
+def runs_group(store_path: Path | None = _store, *, shape: Shape) -> None:
     """List the recorded runs, newest first, or show one of them."""
     context = click.get_current_context()
     if context.invoked_subcommand is not None:
@@ -46,17 +44,18 @@ def runs_group(store_path: Path | None, shape: Shape) -> None:
 
 
 @runs_group.command("show", context_settings=_HELP)
-@click.argument("run_id", metavar="ID", type=int)
-@click.option("--decisions", "with_decisions", is_flag=True, help="List the decisions, too.")
-@click.option(
-    "--limit",
-    type=click.IntRange(min=0),
-    default=20,
-    help="Most trainers and decisions to list as text; 0: all. JSON has them all.",
-)
-@_json_option
-@store_option
-def show_command(run_id: int, with_decisions: bool, limit: int, as_json: bool, store_path: Path | None) -> None:
+def show_command(
+    run_id: int = argument(metavar="ID", type=int),
+    with_decisions: bool = option("--decisions", "List the decisions, too."),
+    limit: int = option(
+        "--limit",
+        "Most trainers and decisions to list as text; 0: all. JSON has them all.",
+        type=click.IntRange(min=0),
+        default=20,
+    ),
+    as_json: bool = json_option,
+    store_path: Path | None = _store,
+) -> None:
     """Show a run: its settings, what it came to, and its trainers."""
     store = _open(store_path)
     details = store.run(run_id)
@@ -70,18 +69,12 @@ def show_command(run_id: int, with_decisions: bool, limit: int, as_json: bool, s
 
 
 @runs_group.command("compare", context_settings=_HELP)
-@click.argument("run_ids", metavar="[ID]…", type=int, nargs=-1)
-@click.option("--sweep", "sweep", metavar="NAME", help="The replays of this sweep [default: the newest].")
-@click.option(
-    "--picture",
-    type=click.Path(path_type=Path),
-    metavar="FILE.html",
-    help="Draw the table, too, as one HTML file.",
-)
-@_json_option
-@store_option
 def compare_command(
-    run_ids: tuple[int, ...], sweep: str | None, picture: Path | None, as_json: bool, store_path: Path | None
+    run_ids: tuple[int, ...] = argument(metavar="[ID]…", type=int, nargs=-1),
+    sweep: str | None = option("--sweep", "The replays of this sweep [default: the newest].", metavar="NAME"),
+    picture: Path | None = option("--picture", "Draw the table, too, as one HTML file.", metavar="FILE.html"),
+    as_json: bool = json_option,
+    store_path: Path | None = _store,
 ) -> None:
     """Show replays side by side: these, or those of a sweep."""
     # Here, since lists of runs need no reader of logs.

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
@@ -93,7 +93,12 @@ def who_am_i() -> str:
 
 
 class Site:
-    """What follows from a configuration, each looked up when it is first asked for; None: the default one."""
+    """What follows from a configuration, each looked up when it is first asked for; None: the default one.
+
+    A command has one as its parameter ``site``, by ``--config``.
+    """
+
+    option: ClassVar = config_option_as("site", callback=lambda context, option, path: Site(path))
 
     def __init__(self, config_path: Path | None) -> None:
         self._config_path = config_path
@@ -149,7 +154,3 @@ class Site:
     def document(self, format_: str, **facts: Any) -> dict[str, Any]:
         """A document for programs: its format, how the daemon stands, and facts."""
         return {"format": format_, "daemon": self.standing.document(), **facts}
-
-
-site_option = config_option_as("site", callback=lambda context, option, path: Site(path))
-"""``--config``, of which the command gets the :class:`Site`."""

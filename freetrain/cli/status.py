@@ -9,8 +9,9 @@ from enum import IntEnum
 import click
 
 from freetrain.cli.helping import command
-from freetrain.cli.listing import LISTING, Shape, listing_options, print_json
-from freetrain.cli.site import Site, site_option
+from freetrain.cli.listing import LISTING, Shape, print_json
+from freetrain.cli.options import json_option
+from freetrain.cli.site import Site
 from freetrain.client.documents import status_document
 from freetrain.config import ConfigError, Loaded, load_config
 from freetrain.daemon.reports.standing import Standing, find_standing
@@ -23,8 +24,6 @@ from freetrain.slurm.queries import PING
 
 
 @command("status", context_settings=LISTING)
-@site_option
-@listing_options
 def status_command(site: Site, shape: Shape) -> None:
     """Say whether a daemon is at work on this machine, what stops it, and how much it lends; anybody may ask.
 
@@ -59,9 +58,7 @@ class Health(IntEnum):
 
 
 @command("health")
-@site_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def health_command(site: Site, as_json: bool) -> None:
+def health_command(site: Site, as_json: bool = json_option) -> None:
     """Say in one line whether all is well; Slurm is not asked, and anybody may ask.
 
     The exit status is 0 if a daemon is at work and Slurm answers it, 1 if it lends nothing, has refused the

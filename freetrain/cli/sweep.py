@@ -18,7 +18,7 @@ import click
 
 from freetrain.cli.helping import command
 from freetrain.cli.listing import require_place
-from freetrain.cli.options import option, shared_option, store_option, takes_options
+from freetrain.cli.options import argument, option, shared_option, store_option
 from freetrain.cli.progress_bars import counting
 from freetrain.cli.replay import replay_command
 from freetrain.cli.runs import show_comparison
@@ -64,9 +64,7 @@ class SweepOptions:
 
 
 @command("sweep", first=("--workers", "--executor", "--picture", "--data", "--json"))
-@takes_options(SweepOptions)
-@click.argument("spec", type=click.Path(path_type=Path), metavar="SPEC.toml")
-def sweep_command(spec: Path, options: SweepOptions) -> None:
+def sweep_command(options: SweepOptions, spec: Path = argument(metavar="SPEC.toml")) -> None:
     """Replay logs in many ways: policies, costs, horizons, whatever SPEC.toml varies (docs/reference/sweeps.md).
 
     Every replay is recorded when it is over, and done once: the same command goes on where it was ended.
@@ -96,9 +94,9 @@ def sweep_command(spec: Path, options: SweepOptions) -> None:
 
 def check(cell: Cell) -> None:
     """Refuse what ``freetrain replay`` would refuse at once, before anything is begun."""
-    for argument in cell.arguments:
-        if argument in _ITS_OWN:
-            raise InputError(f"A sweep cannot set {argument}: it sees to that itself.", "Leave it out.")
+    for word in cell.arguments:
+        if word in _ITS_OWN:
+            raise InputError(f"A sweep cannot set {word}: it sees to that itself.", "Leave it out.")
     try:
         replay_command.make_context("freetrain replay", list(cell.arguments))
     except click.ClickException as error:
