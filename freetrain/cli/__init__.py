@@ -10,11 +10,9 @@
 
 A new command goes to the file of its kind:
 
-- ``submit.py``: submit, register, unregister; ``jobs.py``: jobs, top, explain; ``cancel.py``: cancel, panic.
-- ``pause.py``: pause, resume, drain, undrain, nudge; ``status.py``: status, health;
-  ``history.py``: history, audit.
+- ``submit.py``: submit, register, unregister; ``jobs.py``: jobs, top, explain; ``status.py``: status, health.
+- ``orders.py``: pause, resume, drain, undrain, nudge, cancel, panic; ``ledger.py``: ledger, history, audit.
 - ``policies.py``: policies, solve, bench; ``run.py``: run, poke; ``nodes.py``: nodes, holes;
   ``helping.py``: completion.
-- All others have a file of their own name: config, daemon, ledger, db, web, freeze, replay, sweep, runs, curve,
-  lab.
+- All others have a file of their own name: config, daemon, db, web, freeze, replay, sweep, runs, curve, lab.
 """
