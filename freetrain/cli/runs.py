@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -60,8 +60,9 @@ def show_command(
     store = _open(store_path)
     details = store.run(run_id)
     if as_json:
-        decisions = store.decisions(run_id) if with_decisions else None
-        print_json(_details_document(details, decisions))
+        whole = asdict(details)
+        listed = {"decisions": list(map(asdict, store.decisions(run_id)))} if with_decisions else {}
+        print_json({"format": SHOW_FORMAT, **whole.pop("summary"), **whole, **listed})
         return
     _print_details(details, limit)
     if with_decisions:
@@ -88,12 +89,6 @@ def compare_command(
 
 def _open(path: Path | None) -> Store:
     return Store.open_existing(path or default_store_path())
-
-
-def _details_document(details: RunDetails, decisions: Sequence[DecisionSummary] | None) -> dict[str, Any]:
-    whole = asdict(details)
-    listed = {} if decisions is None else {"decisions": list(map(asdict, decisions))}
-    return {"format": SHOW_FORMAT, **whole.pop("summary"), **whole, **listed}
 
 
 def _cells(run: RunSummary) -> tuple[str, ...]:
