@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from freetrain.cli.output import print_heading, print_table
 
 import benchmarks.elastic
 from benchmarks.elastic import checkpoints, rewrapping
@@ -34,6 +33,7 @@ from benchmarks.elastic.tables import (
     size_table,
 )
 from benchmarks.machine import machine_facts, version_facts
+from freetrain.cli.listing import print_heading, print_table
 
 PARTS = (
     "pauses", "sizes", "rewraps", "memory", "checkpoints", "membership", "progress", "servers",
