@@ -26,7 +26,7 @@ import numpy as np
 import polars as pl
 
 from benchmarks.machine import machine_facts, version_facts
-from freetrain.cli.output import print_table
+from freetrain.cli.listing import print_table
 from freetrain.replay.logs import ReadOptions, read_site_log
 
 SAMPLE = Path(__file__).parent.parent / "sample_logs" / "small-cluster.sacct.gz"

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from freetrain.cli.output import print_table
+from freetrain.cli.listing import print_table
 from freetrain.loop.cycle import Goal
 from freetrain.policies import POLICIES, find_policy
 from freetrain.replay.course import ReplaySetup

@@ -39,7 +39,7 @@ def imported_with(module: str, heavy: tuple[str, ...]) -> str:
 
 
 def test_commands_that_need_no_solver_and_no_log_import_neither() -> None:
-    assert imported_with("freetrain.cli.solve", ("pyomo", "polars", "matplotlib")) == ""
+    assert imported_with("freetrain.cli.policies", ("pyomo", "polars", "matplotlib")) == ""
 
 
 def test_a_replay_that_is_not_recorded_or_reported_imports_no_database_and_no_templates() -> None:

@@ -33,7 +33,7 @@ from benchmarks.elastic.tables import (
     size_table,
 )
 from benchmarks.machine import machine_facts, version_facts
-from freetrain.cli.output import print_heading, print_table
+from freetrain.cli.listing import print_heading, print_table
 
 PARTS = (
     "pauses", "sizes", "rewraps", "memory", "checkpoints", "membership", "progress", "servers",

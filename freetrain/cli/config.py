@@ -10,10 +10,9 @@ from typing import Any
 
 import click
 
-from freetrain.cli.helping import Group, command
-from freetrain.cli.listing import LISTING, Shape, listing_options
-from freetrain.cli.options import config_file, config_option
-from freetrain.cli.output import print_json
+from freetrain.cli.helping import command, group
+from freetrain.cli.listing import LISTING, Shape, print_json
+from freetrain.cli.options import argument, config_file, config_option, json_option, option, shared_option
 from freetrain.config import (
     CONFIG_VARIABLE,
     DEFAULT_PATH,
@@ -46,17 +45,16 @@ _CHECK_FORMAT = "freetrain-check/1"
 
 
 @command("check")
-@config_file
-@click.option("--user", "account", help="The daemon's account  [default: that of its directory, or freetrain].")
-@click.option(
-    "--prove",
-    is_flag=True,
-    help="Prove the rights, as the daemon's account, with a held job that is changed and cancelled.",
-)
-@click.option("--offline", is_flag=True, help="Look at the files alone; ask no Slurm.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def check_command(
-    config_path: Path | None, account: str | None, prove: bool, offline: bool, as_json: bool
+    config_path: Path | None = shared_option(config_file),
+    account: str | None = option(
+        "--user", "The daemon's account  [default: that of its directory, or freetrain]."
+    ),
+    prove: bool = option(
+        "--prove", "Prove the rights, as the daemon's account, with a held job that is changed and cancelled."
+    ),
+    offline: bool = option("--offline", "Look at the files alone; ask no Slurm."),
+    as_json: bool = json_option,
 ) -> None:
     """Find what is wrong with the configuration, and what in Slurm would keep it from lending well.
 
@@ -156,10 +154,11 @@ def _check_document(found: Inspection, sources: tuple[Path, ...]) -> dict[str, A
 
 
 @command("init")
-@config_file
-@click.option("--force", is_flag=True, help="Replace a file that is there.")
-@click.option("--dry-run", is_flag=True, help="Print what would be written.")
-def init_command(config_path: Path | None, force: bool, dry_run: bool) -> None:
+def init_command(
+    config_path: Path | None = shared_option(config_file),
+    force: bool = option("--force", "Replace a file that is there."),
+    dry_run: bool = option("--dry-run", "Print what would be written."),
+) -> None:
     """Ask the live Slurm, and write a complete first configuration that only observes.
 
     It goes to PATH, or that of --config; else to $FREETRAIN_CONFIG or /etc/freetrain/freetrain.toml. What is to be
@@ -197,7 +196,7 @@ def _write(path: Path, text: str, force: bool) -> None:
         ) from error
 
 
-@click.group("config", cls=Group)
+@group("config")
 def config_group() -> None:
     """Check, show, compare or begin the daemon's configuration."""
 
@@ -207,10 +206,11 @@ config_group.add_command(init_command)
 
 
 @config_group.command("show")
-@config_option
-@click.option("--origin", "with_origin", is_flag=True, help="Say behind each setting which file it comes from.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def show_command(config_path: Path | None, with_origin: bool, as_json: bool) -> None:
+def show_command(
+    config_path: Path | None = shared_option(config_option),
+    with_origin: bool = option("--origin", "Say behind each setting which file it comes from."),
+    as_json: bool = json_option,
+) -> None:
     """Print every setting as it counts, in the form of the file."""
     loaded = load_config(config_path)
     if as_json:
@@ -226,26 +226,27 @@ def show_command(config_path: Path | None, with_origin: bool, as_json: bool) -> 
 
 
 @config_group.command("diff", context_settings=LISTING)
-@config_option
-@listing_options
-@click.argument("other", required=False, type=click.Path(path_type=Path))
-def diff_command(config_path: Path | None, other: Path | None, shape: Shape) -> None:
+def diff_command(
+    *,
+    config_path: Path | None = shared_option(config_option),
+    shape: Shape,
+    other: Path | None = argument(required=False),
+) -> None:
     """List the settings that differ from the defaults, or from those of the configuration OTHER."""
     loaded = load_config(config_path)
     base = Config() if other is None else load_config(other).config
     found = changed(loaded.config, base)
     rows = [
-        (
-            setting.path,
-            setting.show(value_of(base, setting)),
-            setting.show(value_of(loaded.config, setting)),
-            _origin(loaded, setting) or NOTHING,
-        )
+        (setting.path, *_shown(setting, base, loaded.config), _origin(loaded, setting) or NOTHING)
         for setting in found
     ]
     columns = ("SETTING", "OTHER" if other else "DEFAULT", "VALUE", "FROM")
     otherwise = "No setting differs."
     shape.print(_document(loaded, found), columns, rows, otherwise=otherwise)
+
+
+def _shown(setting: Setting, *configs: Config) -> Iterator[str]:
+    return (setting.show(value_of(config, setting)) for config in configs)
 
 
 def _origin(loaded: Loaded, setting: Setting) -> str:

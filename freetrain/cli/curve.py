@@ -12,14 +12,13 @@ from pathlib import Path
 import click
 
 from freetrain.cli.helping import command
-from freetrain.cli.options import config_option
-from freetrain.cli.output import print_json, print_table
+from freetrain.cli.listing import print_json, print_table
+from freetrain.cli.options import argument, json_option, option
+from freetrain.cli.site import Site
 from freetrain.client.trainings import speeds_in_tag
-from freetrain.config import load_config
 from freetrain.core.bounds import SERVERS
 from freetrain.core.observed import SeenCosts, SizeChange
 from freetrain.core.throughput import FittedCurve, Observation, ScalingModel, fit_throughput
-from freetrain.daemon.reports.standing import find_standing
 from freetrain.daemon.reports.status import TrainerStatus
 from freetrain.daemon.trainers.kinds import believed_costs
 from freetrain.elastic.on_disk.directory import TrainerDirectory
@@ -58,35 +57,24 @@ _WORKERS = _Axis("worker", lambda rate: rate.world)
 
 
 @command("curve")
-@click.argument("trainer", type=click.Path(path_type=Path))
-@click.option(
-    "--nodes",
-    "max_size",
-    type=click.IntRange(1),
-    help="Up to so many, of workers where these are shown.  [default: twice the most seen]",
-)
-@click.option(
-    "--save",
-    "save_path",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write its curve and what changes cost it, as a trainer for replays (freetrain-trainers/1).",
-)
-@click.option(
-    "--job",
-    "job",
-    metavar="ID",
-    help="Its job: how fast the daemon has learned that it is on which kinds of nodes is shown, and saved.",
-)
-@config_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def curve_command(
-    trainer: Path,
-    max_size: int | None,
-    save_path: Path | None,
-    job: str | None,
-    config_path: Path | None,
-    as_json: bool,
+    *,
+    trainer: Path = argument(),
+    max_size: int | None = option(
+        "--nodes",
+        "Up to so many, of workers where these are shown.  [default: twice the most seen]",
+        type=click.IntRange(1),
+    ),
+    save_path: Path | None = option(
+        "--save", "Write its curve and what changes cost it, as a trainer for replays (freetrain-trainers/1)."
+    ),
+    job: str | None = option(
+        "--job",
+        "Its job: how fast the daemon has learned that it is on which kinds of nodes is shown, and saved.",
+        metavar="ID",
+    ),
+    site: Site,
+    as_json: bool = json_option,
 ) -> None:
     """Show a trainer's throughput by number of nodes: as measured, and as fitted between and beyond.
 
@@ -97,7 +85,7 @@ def curve_command(
     --job the fit is that at speed 1, of what the daemon has seen.
     """
     log = _read(trainer)
-    published = _published(job, config_path) if job is not None else None
+    published = _published(job, site) if job is not None else None
     speeds, rates = (published.speeds, published.seen_rates) if published is not None else ({}, {})
     axis = _NODES if rates else _axis(log.rates)
     max_size = max_size or 2 * max(map(axis.size, log.rates))
@@ -259,10 +247,9 @@ def _fastest(points: Sequence[Point], model: ServerModel) -> str:
 # -- kinds of nodes
 
 
-def _published(job: str, config_path: Path | None) -> TrainerStatus:
+def _published(job: str, site: Site) -> TrainerStatus:
     """What the daemon with this configuration published last of a job: its speeds, and rates at speed 1."""
-    standing = find_standing(load_config(config_path).config)
-    known = standing.trainers.get(job)
+    known = site.standing.trainers.get(job)
     if known is None:
         why = f"the daemon has published nothing of a training {job}"
         raise InputError(f"{why}.", "'freetrain jobs' lists the trainings that it knows.")

@@ -9,7 +9,7 @@ import click
 
 from freetrain.cli.config import check_command
 from freetrain.cli.helping import command
-from freetrain.cli.options import config_option
+from freetrain.cli.options import config_option, option, shared_option
 from freetrain.config import Loaded, load_config
 from freetrain.daemon.log_output import start_logging
 from freetrain.daemon.service import Service
@@ -17,20 +17,18 @@ from freetrain.slurm.opening import open_gateway
 
 
 @command("daemon")
-@config_option
-@click.option("--cycles", type=click.IntRange(1), metavar="N", help="Look N times, then end.")
-@click.option("--check-config", is_flag=True, help="Do what 'freetrain config check' does, and end.")
-@click.option("-v", "--verbose", is_flag=True, help="Log with the level debug, whatever log.level says.")
-@click.pass_context
 def daemon_command(
-    context: click.Context, config_path: Path | None, cycles: int | None, check_config: bool, verbose: bool
+    config_path: Path | None = shared_option(config_option),
+    cycles: int | None = option("--cycles", "Look N times, then end.", type=click.IntRange(1), metavar="N"),
+    check_config: bool = option("--check-config", "Do what 'freetrain config check' does, and end."),
+    verbose: bool = option("-v --verbose", "Log with the level debug, whatever log.level says."),
 ) -> None:
     """Lend idle nodes to elastic trainings, as the configuration allows; by default only observe.
 
     SIGTERM ends the daemon and leaves what is lent to the trainings; SIGHUP reads the configuration again.
     """
     if check_config:
-        context.invoke(check_command, config_path=config_path)
+        click.get_current_context().invoke(check_command, config_path=config_path)
         return
 
     def read() -> Loaded:

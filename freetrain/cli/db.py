@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from freetrain.cli.helping import Group
-from freetrain.cli.options import config_option
-from freetrain.cli.output import print_json
+from freetrain.cli.helping import group
+from freetrain.cli.listing import print_json
+from freetrain.cli.options import argument, config_option, dry_run_option, json_option, option, shared_option
 from freetrain.config import load_config
 from freetrain.daemon.state_directory import is_claimed
 from freetrain.errors import ExitCode, FreetrainError
@@ -17,28 +18,34 @@ from freetrain.showing.words import printable
 from freetrain.store.schema import SCHEMA, back_up, find_problems, name_of_backup, remove_old_backups, schema_of
 from freetrain.store.store import DAEMONS_STORE, Store
 
-_store = click.option(
-    "--store",
-    "store_path",
-    type=click.Path(path_type=Path),
-    envvar="FREETRAIN_STORE",
-    help="Another store than the daemon's [default: $FREETRAIN_STORE, else the daemon's].",
-)
-_dry_run = click.option("--dry-run", is_flag=True, help="Say what would be done.")
+
+@dataclass(frozen=True, slots=True)
+class WhichStore:
+    """The daemon's store, or the one that is named."""
+
+    config_path: Path | None = shared_option(config_option)
+    store_path: Path | None = option(
+        "--store",
+        "Another store than the daemon's [default: $FREETRAIN_STORE, else the daemon's].",
+        envvar="FREETRAIN_STORE",
+        metavar="PATH",
+    )
+
+    @property
+    def path(self) -> Path:
+        """Its file."""
+        return self.store_path or Path(load_config(self.config_path).config.state.directory) / DAEMONS_STORE
 
 
-@click.group("db", cls=Group)
+@group("db")
 def db_group() -> None:
     """Look after the daemon's database."""
 
 
 @db_group.command("check")
-@config_option
-@_store
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def check_command(config_path: Path | None, store_path: Path | None, as_json: bool) -> None:
+def check_command(store: WhichStore, as_json: bool = json_option) -> None:
     """Say whether the database is whole; the exit status is 74 if it is not. Nothing is written."""
-    path = _path(config_path, store_path)
+    path = store.path
     problems = find_problems(path)
     if as_json:
         print_json({"format": "freetrain-db/1", "store": str(path), "problems": problems})
@@ -51,19 +58,19 @@ def check_command(config_path: Path | None, store_path: Path | None, as_json: bo
 
 
 @db_group.command("backup")
-@config_option
-@_store
-@click.option("--keep", type=click.IntRange(1), metavar="N", help="Remove all copies in the folder but N.")
-@_dry_run
-@click.argument("target", required=False, type=click.Path(path_type=Path))
 def backup_command(
-    config_path: Path | None, store_path: Path | None, keep: int | None, dry_run: bool, target: Path | None
+    store: WhichStore,
+    keep: int | None = option(
+        "--keep", "Remove all copies in the folder but N.", type=click.IntRange(1), metavar="N"
+    ),
+    dry_run: bool = dry_run_option,
+    target: Path | None = argument(required=False),
 ) -> None:
     """Copy the database, while the daemon works, to TARGET: a file, or a folder in which it is named by the time.
 
     Without TARGET the folder is backups beside the database.
     """
-    path = _path(config_path, store_path)
+    path = store.path
     target = target or path.parent / "backups"
     is_folder = target.is_dir() or not target.suffix
     file = name_of_backup(target, time.time()) if is_folder else target
@@ -77,15 +84,12 @@ def backup_command(
 
 
 @db_group.command("upgrade")
-@config_option
-@_store
-@_dry_run
-def upgrade_command(config_path: Path | None, store_path: Path | None, dry_run: bool) -> None:
+def upgrade_command(store: WhichStore, dry_run: bool = dry_run_option) -> None:
     """Bring the database to the schema of this freetrain; a copy of the old one is left beside it.
 
     The daemon does so itself when it begins; while one is at work here, nothing is changed.
     """
-    path = _path(config_path, store_path)
+    path = store.path
     found = schema_of(path)
     if found == SCHEMA:
         click.echo(f"{path} has schema {SCHEMA} already.")
@@ -101,7 +105,3 @@ def upgrade_command(config_path: Path | None, store_path: Path | None, dry_run: 
         )
     Store.open(path)
     click.echo(f"{path} was brought from schema {found} to {SCHEMA}.")
-
-
-def _path(config_path: Path | None, store_path: Path | None) -> Path:
-    return store_path or Path(load_config(config_path).config.state.directory) / DAEMONS_STORE

@@ -9,28 +9,27 @@ from pathlib import Path
 import click
 
 from freetrain.cli.helping import command
-from freetrain.cli.options import config_option
-from freetrain.config import FreezeSettings, Slurm, load_config
+from freetrain.cli.options import argument, option
+from freetrain.cli.site import Site
+from freetrain.config import FreezeSettings
 from freetrain.elastic.on_node.freezing import Freezer, FrozenTask
 from freetrain.errors import InputError
-from freetrain.slurm.opening import OpenedWhenAsked
 from freetrain.slurm.tags import Tag, tag_in
 
 
 @command("freeze", first=("--freezer", "--dir"))
-@click.option("--freezer", "name", metavar="NAME", help="One of the site's.  [default: the tag's freeze]")
-@click.option(
-    "--dir",
-    "directory",
-    type=click.Path(path_type=Path),
-    help="Where tasks are saved, on a file system that all nodes share.  "
-    "[default: the tag's dir, else freetrain-frozen-JOBID in the working directory]",
-)
-@click.option("-v", "--verbose", is_flag=True, help="Say what happens.")
-@config_option
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND…")
 def freeze_command(
-    name: str | None, directory: Path | None, verbose: bool, config_path: Path | None, command: tuple[str, ...]
+    *,
+    name: str | None = option("--freezer", "One of the site's.  [default: the tag's freeze]", metavar="NAME"),
+    directory: Path | None = option(
+        "--dir",
+        "Where tasks are saved, on a file system that all nodes share.  "
+        "[default: the tag's dir, else freetrain-frozen-JOBID in the working directory]",
+        metavar="PATH",
+    ),
+    verbose: bool = option("-v --verbose", "Say what happens."),
+    site: Site,
+    command: tuple[str, ...] = argument(nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND…"),
 ) -> None:
     """Run a program that cannot save itself, so that a task that loses its node loses no work.
 
@@ -39,10 +38,9 @@ def freeze_command(
     """
     level = logging.INFO if verbose else logging.WARNING
     logging.basicConfig(level=level, format="freetrain: %(message)s")
-    config = load_config(config_path).config
     array = os.environ.get("SLURM_ARRAY_JOB_ID", os.environ.get("SLURM_JOB_ID", ""))
-    tag = _tag_of(array, config.slurm) if not (name and directory) else Tag()
-    freezer = _find_freezer(config.freeze, name or tag.freeze)
+    tag = _tag_of(array, site) if not (name and directory) else Tag()
+    freezer = _find_freezer(site.config.freeze, name or tag.freeze)
     root = directory or Path(tag.directory or f"freetrain-frozen-{array}")
     task = os.environ.get("SLURM_ARRAY_TASK_ID", "0")
     raise SystemExit(FrozenTask(freezer, root.absolute(), task).run(command))
@@ -59,7 +57,7 @@ def _find_freezer(settings: FreezeSettings, name: str) -> Freezer:
     return Freezer(settings.launch[name], settings.save[name], settings.thaw[name], settings.within)
 
 
-def _tag_of(array: str, slurm: Slurm) -> Tag:
+def _tag_of(array: str, site: Site) -> Tag:
     """The tag of the array whose task this is; an empty one outside of a filler."""
-    tasks = OpenedWhenAsked(slurm.backend, slurm.timeout).job(array) if array else []
+    tasks = site.slurm.job(array) if array else []
     return next((tag for task in tasks if (tag := tag_in(task.comment))), Tag())

@@ -8,6 +8,8 @@ from typing import Any
 import click
 from click.shell_completion import get_completion_class
 
+from freetrain.cli.options import argument, with_options
+
 _ALL = f"{__name__}.all"
 
 
@@ -39,12 +41,22 @@ class Command(click.Command):
 class Group(click.Group):
     """A command of freetrain that has commands."""
 
-    command_class = Command
+    def command(  # type: ignore[override]
+        self, *arguments: Any, **settings: Any
+    ) -> Callable[[Callable[..., Any]], click.Command]:
+        """A decorator that makes a command of a function, as :func:`command`."""
+        make = super().command(*arguments, cls=Command, **settings)
+        return lambda function: make(with_options(function))
 
 
 def command(name: str, **settings: Any) -> Callable[[Callable[..., Any]], click.Command]:
-    """A decorator as :func:`click.command`, for a :class:`Command`."""
-    return click.command(name, cls=Command, **settings)
+    """A decorator that makes a :class:`Command` of a function, whose parameters are its options."""
+    return lambda function: click.command(name, cls=Command, **settings)(with_options(function))
+
+
+def group(name: str, **settings: Any) -> Callable[[Callable[..., Any]], Group]:
+    """A decorator that makes a :class:`Group` of a function in the same way."""
+    return lambda function: click.group(name, cls=Group, **settings)(with_options(function))
 
 
 class RenamedOption(click.Option):
@@ -70,9 +82,7 @@ _VARIABLE = "_FREETRAIN_COMPLETE"
 
 
 @command("completion")
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@click.pass_context
-def completion_command(context: click.Context, shell: str) -> None:
+def completion_command(shell: str = argument(type=click.Choice(["bash", "zsh", "fish"]))) -> None:
     """Print what makes SHELL complete freetrain's commands and options.
 
     \b
@@ -82,4 +92,4 @@ def completion_command(context: click.Context, shell: str) -> None:
     """  # noqa: D301 (click wants the character itself)
     kind = get_completion_class(shell)
     assert kind is not None
-    click.echo(kind(context.find_root().command, {}, "freetrain", _VARIABLE).source())
+    click.echo(kind(click.get_current_context().find_root().command, {}, "freetrain", _VARIABLE).source())

@@ -1,25 +1,35 @@
-"""``freetrain jobs``: how the trainings are getting on; ``freetrain explain``: why they have their nodes."""
+"""``freetrain jobs``: how the trainings are getting on, ``top``: the same live, ``explain``: why."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import contextlib
+import select
+import sys
+import termios
+import tty
+from collections import Counter
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import click
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
 
 from freetrain.cli.helping import command
-from freetrain.cli.listing import LISTING, Shape, listing_options
-from freetrain.cli.options import config_option, option, read_nodes, takes_options
-from freetrain.cli.output import print_json
-from freetrain.client import Client, ListedTraining
-from freetrain.client.documents import jobs_document
-from freetrain.client.trainings import RUNNING, STARTING, WAITING
+from freetrain.cli.listing import LISTING, Shape, print_json
+from freetrain.cli.options import Duration, argument, json_option, option, read_nodes
+from freetrain.cli.site import Site
+from freetrain.client.documents import jobs_document, status_document
+from freetrain.client.trainings import RUNNING, STARTING, WAITING, ListedTraining, find_trainings, state_word
 from freetrain.core.fragment import End
 from freetrain.core.known_trainer import TrainerState
 from freetrain.core.node import Nodes
-from freetrain.showing.words import NOTHING, printable
-from freetrain.slurm.parsing import fold_nodes
+from freetrain.daemon.reports.standing import Standing, find_standing
+from freetrain.daemon.reports.status import TrainerStatus
+from freetrain.showing.words import NOTHING, or_nothing, printable
+from freetrain.slurm.parsing import expand_nodes, fold_nodes
 
 _STATES = (RUNNING, STARTING, WAITING, *(str(state) for state in TrainerState if state is not TrainerState.ACTIVE))
 _SQUEUES = {"r": RUNNING, "cf": STARTING, "configuring": STARTING, "pd": WAITING, "pending": WAITING}
@@ -75,9 +85,6 @@ class Chosen:
         )
 
 
-choosing_options = takes_options(Chosen, "chosen")
-"""The options by which trainings are chosen, which the command gets as one argument, ``chosen``."""
-
 _COLUMNS = (
     "ID", "NAME", "USER", "NODES", "ASKED", "WANTS", "SAMPLES", "EVICTIONS", "COSTS", "STATE", "NODELIST",
 )  # fmt: skip
@@ -87,26 +94,20 @@ _COSTS = ("scale_up_s", "scale_down_s", "start_s", "boot_s")
 
 
 @command("jobs", context_settings=LISTING, first=("--user", "--states", "--nodelist", "--json", "--format"))
-@choosing_options
-@listing_options
-@config_option
-def jobs_command(config_path: Path | None, chosen: Chosen, shape: Shape) -> None:
+def jobs_command(chosen: Chosen, shape: Shape, site: Site) -> None:
     """List the trainings that freetrain lends nodes to, or that wait for some, with what is wrong with their tags.
 
     Slurm is asked which run where; what the daemon found at its last look says the rest. Anybody may ask. COSTS
     are seconds for growing, shrinking, starting and the boot of a new node, as the tag says and as was seen.
     """
-    client = Client(config_path)
-    standing = client.standing()
-    shape.begin(standing)
+    shape.begin(site.standing)
     rows = [
         training
-        for training in client.jobs(standing)
+        for training in find_trainings(site.config, site.standing)
         if chosen.has(training.user, training.account, training.word, (*training.nodes, *training.asked_nodes))
     ]
-    document = asdict(jobs_document(standing, rows))
-    queue = client.config.slurm.queue
-    otherwise = f"No {'' if chosen == Chosen() else 'such '}training waits or runs in {queue}."
+    document = asdict(jobs_document(site.standing, rows))
+    otherwise = f"No {'' if chosen == Chosen() else 'such '}training waits or runs in {site.config.slurm.queue}."
     shape.print(document, _COLUMNS, map(_cells, rows), right=_NUMBERS, otherwise=otherwise)
 
 
@@ -119,7 +120,7 @@ def _wants(training: ListedTraining) -> str:
 def _cells(training: ListedTraining) -> tuple[str, ...]:
     nodes, asked, costs = training.nodes, training.asked_nodes, training.costs
     shown_costs = "/".join(f"{costs.get(name, 0.0):.3g}" for name in _COSTS) if costs else NOTHING
-    samples = NOTHING if training.samples is None else f"{training.samples:,.0f}"
+    samples = or_nothing(training.samples, "{:,.0f}")
     evictions = NOTHING if training.ends is None else str(training.ends.get(str(End.PREEMPTED), 0))
     state = "; ".join(filter(None, (training.state, training.lacks)))
     return (
@@ -129,22 +130,117 @@ def _cells(training: ListedTraining) -> tuple[str, ...]:
 
 
 @command("explain")
-@config_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.argument("what", metavar="JOB|NODE")
-def explain_command(config_path: Path | None, as_json: bool, what: str) -> None:
+def explain_command(site: Site, as_json: bool = json_option, what: str = argument(metavar="JOB|NODE")) -> None:
     """Say in sentences why a training has as many nodes as it has, or why a node is lent or not.
 
     JOB is a training's id, as 'freetrain jobs' shows it, or any job of the site's. What was decided, and what
     another decision would have been worth, is for accounts that may read the daemon's database; the rest is for
     all.
     """
-    client = Client(config_path)
-    standing = client.standing()
-    sentences = client.explain(what, standing)
+    # Here, since numpy, the policies and SQLAlchemy come with it.
+    from freetrain.client.explaining import explain
+
+    sentences = list(explain(what, site.config, site.standing))
     if as_json:
-        daemon = standing.document()
-        print_json({"format": "freetrain-explain/1", "daemon": daemon, "about": what, "sentences": sentences})
+        print_json(site.document("freetrain-explain/1", about=what, sentences=sentences))
         return
-    for line in (*standing.lines(), "", *sentences):
+    for line in (*site.standing.lines(), "", *sentences):
         click.echo(printable(line))
+
+
+_STYLES = {
+    "lent": "green",
+    "free": "cyan",
+    "asked for": "yellow",
+    "due back": "magenta",
+    "not lent": "bright_black",
+}
+_ROWS_BESIDE = 8
+"""Lines of the screen that are not of the table."""
+
+
+@command("top")
+def top_command(
+    site: Site,
+    chosen: Chosen,
+    interval_s: float = option("--interval", "Time between two looks.", type=Duration(least_s=0.2), default="2s"),
+    once: bool = option("--once", "Print it once, and end."),
+) -> None:
+    """Show the daemon, the nodes and the trainings, again and again; q ends it.
+
+    Slurm is not asked: this is what the daemon published at its last look. Anybody may ask.
+    """
+    console = Console(markup=False, emoji=False, highlight=False)
+    if once or not (sys.stdin.isatty() and console.is_terminal):
+        console.print(draw(find_standing(site.config), chosen, None, console.width))
+        return
+    with _each_key(), Live(console=console, screen=True, auto_refresh=False) as live:
+        while True:
+            max_rows = max(1, console.height - _ROWS_BESIDE)
+            live.update(draw(find_standing(site.config), chosen, max_rows, console.width), refresh=True)
+            if _pressed(interval_s) in ("q", "Q"):
+                return
+
+
+def draw(standing: Standing, chosen: Chosen, max_rows: int | None, width: int) -> Group:
+    """The whole picture, ``width`` characters wide, with ``max_rows`` trainings at most."""
+    lines = [Text(line, style="" if standing.answers else "red") for line in map(printable, standing.lines())]
+    look = standing.look
+    if look is None:
+        return Group(*lines)
+    return Group(*lines, Text(), *_bar(standing, width), Text(), _trainers(standing, chosen, max_rows))
+
+
+def _bar(standing: Standing, width: int) -> Iterator[Text]:
+    counts = Counter(status_document(standing).nodes)
+    total = sum(counts.values())
+    bar, legend = Text(), Text()
+    for state, style in _STYLES.items():
+        cells = round(counts[state] * min(width, total) / total) if total else 0
+        bar.append(("#" if state == "lent" else "-" if state == "not lent" else "=") * cells, style)
+        legend.append(f"{counts[state]} {state}  ", style)
+    yield bar
+    yield legend
+
+
+def _trainers(standing: Standing, chosen: Chosen, max_rows: int | None) -> Table | Text:
+    shown = [trainer for trainer in standing.trainers.values() if _is_chosen(trainer, chosen)]
+    shown.sort(key=lambda trainer: (-len(expand_nodes(trainer.lent)), trainer.id))
+    if not shown:
+        return Text("No such training waits or runs." if chosen != Chosen() else "No training waits or runs.")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in ("TRAINING", "USER", "NODES", "ASKED", "SAMPLES", "EVICTIONS", "STATE"):
+        right = column in ("NODES", "ASKED", "SAMPLES", "EVICTIONS")
+        table.add_column(column, justify="right" if right else "left", no_wrap=True)
+    for trainer in shown[:max_rows]:
+        nodes, asked = len(expand_nodes(trainer.lent)), len(expand_nodes(trainer.asked))
+        now = "running" if nodes else standing.waiting_text(trainer)
+        state = printable(standing.trouble_of(trainer) or now)
+        samples = f"{trainer.samples_done:,.0f}"
+        evictions = str(trainer.ends.get("preempted", 0))
+        cells = (trainer.id, trainer.owner, str(nodes), str(asked), samples, evictions, state)
+        table.add_row(*cells, style="" if nodes else "bright_black")
+    if max_rows is not None and len(shown) > max_rows:
+        table.caption = f"{len(shown) - max_rows} more"
+    return table
+
+
+def _is_chosen(trainer: TrainerStatus, chosen: Chosen) -> bool:
+    lent, asked = expand_nodes(trainer.lent), expand_nodes(trainer.asked)
+    return chosen.has(trainer.owner, trainer.account, state_word(trainer.state, lent, asked), lent | asked)
+
+
+def _pressed(seconds: float) -> str:
+    ready, _, _ = select.select([sys.stdin], [], [], seconds)
+    return sys.stdin.read(1) if ready else ""
+
+
+@contextlib.contextmanager
+def _each_key() -> Iterator[None]:
+    """The terminal gives each key as it is pressed; afterwards it is as before."""
+    before = termios.tcgetattr(sys.stdin)
+    try:
+        tty.setcbreak(sys.stdin)
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)

@@ -6,15 +6,15 @@ import os
 import shlex
 import time
 from collections.abc import Iterable
+from dataclasses import asdict, dataclass
 from math import ceil
 from pathlib import Path
-from typing import Any
 
 import click
 
-from freetrain.cli.helping import Group
-from freetrain.cli.options import Duration
-from freetrain.cli.output import print_table
+from freetrain.cli.helping import group
+from freetrain.cli.listing import print_table
+from freetrain.cli.options import argument, option
 from freetrain.errors import InputError
 from freetrain.lab import Lab, LabOptions
 from freetrain.showing.words import NOTHING
@@ -27,76 +27,79 @@ def _default_directory() -> Path:
     return Path("/tmp/freetrain-lab") if os.geteuid() == 0 else Path.home() / ".cache/freetrain/lab"
 
 
-_directory_option = click.option(
+_directory = option(
     "--dir",
-    "directory",
+    f"The lab's directory.  [default: ${DIRECTORY_VARIABLE}, else ~/.cache/freetrain/lab; for root "
+    "/tmp/freetrain-lab]",
     type=click.Path(path_type=Path, file_okay=False),
     envvar=DIRECTORY_VARIABLE,
     metavar="DIR",
     default=_default_directory,
     show_default=False,
-    help=f"The lab's directory.  [default: ${DIRECTORY_VARIABLE}, else ~/.cache/freetrain/lab; for root "
-    "/tmp/freetrain-lab]",
 )
 _SCRIPT = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.group("lab", cls=Group)
+@dataclass(frozen=True, slots=True)
+class UpOptions:
+    """What a lab is to be, by the options of ``freetrain lab up``."""
+
+    nodes: int = option("--nodes", "Nodes.", default=4)
+    cpus: int = option("--cpus", "CPUs that each node claims to have.", default=4)
+    gpus: int = option("--gpus", "GPUs that each node claims to have.", default=0)
+    gpu_nodes: int | None = option(
+        "--gpu-nodes", "How many of the nodes, the last ones, have them [default: all].", type=int
+    )
+    gpu_type: str = option(
+        "--gpu-type",
+        "Type of the GPUs, as a100, or several, as a100,h100 [default: none].",
+        default="",
+        show_default=False,
+    )
+    exclusive: bool = option(
+        "--exclusive/--shared",
+        "Whether the partitions give whole nodes only (OverSubscribe=EXCLUSIVE).",
+        default=True,
+    )
+    fake: int = option("--fake", "Imaginary nodes besides, where nothing really runs.", default=0)
+    accounting: bool = option("--accounting", "With slurmdbd: sacct, associations, an Operator.")
+    base_port: int = option("--port", "First port to use.", default=16_817)
+    grace_s: float = option("--grace", "GraceTime of partition freetrain.", default="0")
+    nodes_per_leaf: int = option(
+        "--nodes-per-leaf",
+        "Switches of so many nodes each [default: Slurm knows none].",
+        default=0,
+        show_default=False,
+        metavar="N",
+    )
+    partitions: tuple[str, ...] = option(
+        "--partition",
+        "One more partition, as debug='Nodes=n[001-002] PriorityTier=20'; repeatable.",
+        metavar="NAME=SETTINGS",
+    )
+    settings: tuple[str, ...] = option("--set", "A setting of slurm.conf; repeatable.", metavar="KEY=VALUE")
+    job_submit: Path | None = option("--job-submit", "A job_submit.lua to install.", type=_SCRIPT)
+    job_comp: Path | None = option("--job-comp", "A jobcomp.lua to install.", type=_SCRIPT)
+
+
+@group("lab")
 def lab_group() -> None:
     """A real Slurm on this machine: daemons, accounting, several people, and failures at will."""
 
 
 @lab_group.command("up", first=("--nodes", "--cpus", "--gpus", "--accounting", "--dir"))
-@_directory_option
-@click.option("--nodes", default=4, help="Nodes.")
-@click.option("--cpus", default=4, help="CPUs that each node claims to have.")
-@click.option("--gpus", default=0, help="GPUs that each node claims to have.")
-@click.option("--gpu-nodes", type=int, help="How many of the nodes, the last ones, have them [default: all].")
-@click.option(
-    "--gpu-type",
-    default="",
-    show_default=False,
-    help="Type of the GPUs, as a100, or several, as a100,h100 [default: none].",
-)
-@click.option(
-    "--exclusive/--shared",
-    default=True,
-    help="Whether the partitions give whole nodes only (OverSubscribe=EXCLUSIVE).",
-)
-@click.option("--fake", default=0, help="Imaginary nodes besides, where nothing really runs.")
-@click.option("--accounting", is_flag=True, help="With slurmdbd: sacct, associations, an Operator.")
-@click.option("--port", "base_port", default=16_817, help="First port to use.")
-@click.option("--grace", "grace_s", type=Duration(), default="0", help="GraceTime of partition freetrain.")
-@click.option(
-    "--nodes-per-leaf",
-    default=0,
-    show_default=False,
-    metavar="N",
-    help="Switches of so many nodes each [default: Slurm knows none].",
-)
-@click.option(
-    "--partition",
-    "partitions",
-    multiple=True,
-    metavar="NAME=SETTINGS",
-    help="One more partition, as debug='Nodes=n[001-002] PriorityTier=20'; repeatable.",
-)
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of slurm.conf; repeatable.")
-@click.option("--job-submit", type=_SCRIPT, metavar="FILE", help="A job_submit.lua to install.")
-@click.option("--job-comp", type=_SCRIPT, metavar="FILE", help="A jobcomp.lua to install.")
-def up_command(
-    directory: Path, settings: tuple[str, ...], partitions: tuple[str, ...], grace_s: float, **options: Any
-) -> None:
+def up_command(directory: Path = _directory, *, options: UpOptions) -> None:
     """Make a lab and start it; one that ended in the same directory makes room."""
     started_s = time.monotonic()
-    options |= {"settings": _pairs("--set", settings), "partitions": _pairs("--partition", partitions)}
-    lab = Lab.up(directory, LabOptions(grace_s=ceil(grace_s), **options))
+    pairs = {"settings": _pairs("--set", options.settings)} | {
+        "partitions": _pairs("--partition", options.partitions)
+    }
+    lab = Lab.up(directory, LabOptions(**asdict(options) | pairs | {"grace_s": ceil(options.grace_s)}))
     _say_what_next(lab, time.monotonic() - started_s)
 
 
 @lab_group.command("down")
-@_directory_option
-def down_command(directory: Path) -> None:
+def down_command(directory: Path = _directory) -> None:
     """Cancel all jobs and stop all daemons; the logs stay."""
     lab = Lab.find(directory)
     lab.down()
@@ -104,16 +107,14 @@ def down_command(directory: Path) -> None:
 
 
 @lab_group.command("env")
-@_directory_option
-def env_command(directory: Path) -> None:
+def env_command(directory: Path = _directory) -> None:
     """Print what makes Slurm's commands mean the lab: for eval."""
     for name, value in Lab.find(directory).environment.items():
         click.echo(f"export {name}={shlex.quote(value)}")
 
 
 @lab_group.command("status")
-@_directory_option
-def status_command(directory: Path) -> None:
+def status_command(directory: Path = _directory) -> None:
     """Show what of the lab runs."""
     status = Lab.find(directory).status()
     absent = [node for node, runs in status.nodes.items() if not runs]
@@ -126,26 +127,25 @@ def status_command(directory: Path) -> None:
 
 
 @lab_group.command("crash")
-@click.argument("node")
-@_directory_option
-def crash_command(node: str, directory: Path) -> None:
+def crash_command(node: str = argument(), directory: Path = _directory) -> None:
     """Let a node vanish at once, with all that runs there."""
     Lab.find(directory).crash(node)
 
 
 @lab_group.command("node")
-@click.argument("node")
-@click.argument("action", type=click.Choice(["start"]))
-@_directory_option
-def node_command(node: str, action: str, directory: Path) -> None:
+def node_command(
+    node: str = argument(),
+    action: str = argument(type=click.Choice(["start"])),
+    directory: Path = _directory,
+) -> None:
     """Start a node that crashed."""
     Lab.find(directory).start_node(node)
 
 
 @lab_group.command("ctld")
-@click.argument("action", type=click.Choice(["start", "stop", "kill"]))
-@_directory_option
-def ctld_command(action: str, directory: Path) -> None:
+def ctld_command(
+    action: str = argument(type=click.Choice(["start", "stop", "kill"])), directory: Path = _directory
+) -> None:
     """Stop the controller, kill it, or start it again."""
     lab = Lab.find(directory)
     {"start": lab.start_controller, "stop": lab.stop_controller, "kill": lab.kill_controller}[action]()

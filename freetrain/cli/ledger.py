@@ -1,14 +1,13 @@
-"""``freetrain ledger``: node-hours lent, useful and lost, by user and account, as a table or a page."""
+"""What the daemon lent: ``freetrain ledger`` adds it up, ``history`` lists it; ``audit`` lists its orders."""
 
 from __future__ import annotations
 
+import shlex
 import socket
 import time
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from datetime import date, datetime, timedelta
-from enum import StrEnum
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import date, datetime
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -16,148 +15,21 @@ from typing import Any
 import click
 
 from freetrain import __version__
-from freetrain.cli.helping import command
-from freetrain.cli.listing import LISTING, Shape, listing_options
-from freetrain.cli.options import config_option, read_time
-from freetrain.cli.output import command_line
-from freetrain.client.daemons_ledger import daemons_store
-from freetrain.config import Config, Prices, load_config
-from freetrain.core.fragment import LentTime
-from freetrain.core.harm import Harm
+from freetrain.cli.helping import RenamedOption, command
+from freetrain.cli.listing import LISTING, Shape, command_line
+from freetrain.cli.options import option, read_nodes, read_time, since_option
+from freetrain.cli.site import Site
+from freetrain.client.daemons_ledger import Books, Key, course_of, entries_of, month_of, read_books
+from freetrain.config import Config, Prices
+from freetrain.core.fragment import Fragment, LentTime
 from freetrain.core.job import JobRun
-from freetrain.core.known_trainer import KnownTrainer
-from freetrain.daemon.reports.lent_days import costs_of, day_of, fragments_for, lendings_of, start_of
-from freetrain.daemon.reports.standing import Standing, find_standing
+from freetrain.daemon.reports.lent_days import day_of, start_of
+from freetrain.durations import show_duration
 from freetrain.errors import ExitCode, FreetrainError, InputError
 from freetrain.lending.lent_check import Check, Difference, compare
-from freetrain.lending.lent_time import LONGEST_LOSS_S, Lending, lent_times
 from freetrain.replay.worth import worth_of
-from freetrain.showing.words import NOTHING, show_time
+from freetrain.showing.words import NOTHING, or_nothing, show_time
 from freetrain.slurm.gateway import Gateway
-from freetrain.slurm.opening import OpenedWhenAsked
-from freetrain.store.ledger import Ledger, LentDay
-
-
-class Key(StrEnum):
-    """What there can be a line for each of."""
-
-    MONTH = "month"
-    DAY = "day"
-    ACCOUNT = "account"
-    USER = "user"
-    TRAINING = "training"
-
-
-@dataclass(frozen=True, slots=True)
-class Books:
-    """What was lent in a range of time: whole days of it as sums, and the rest as lendings.
-
-    Attributes:
-        lendings: no node more than once at a time; those of a day before the range are among them.
-        trainers: those of the lendings, by id.
-        now_s: until when those last that have not ended.
-        harms: delays of the site's jobs that started within the range.
-        rest: the parts of the range, as from and until, of which there are no sums.
-    """
-
-    lendings: Sequence[Lending]
-    trainers: Mapping[str, KnownTrainer]
-    from_s: float
-    until_s: float
-    now_s: float
-    harms: Sequence[Harm] = ()
-    days: Sequence[LentDay] = ()
-    rest: Sequence[tuple[float, float]] = ()
-
-
-def read_books(ledger: Ledger, from_s: float, until_s: float, now_s: float, one_by_one: bool = False) -> Books:
-    """The books of a range; with ``one_by_one`` every lending is wanted, so that no sums of days are of use.
-
-    Raises:
-        StateError: the database cannot be read.
-    """
-    summed_until_s = ledger.days.summed_until_s() or from_s
-    first_day = day_of(from_s)
-    first_s = start_of(first_day if start_of(first_day) == from_s else _next(first_day, Key.DAY))
-    last_s = start_of(day_of(min(until_s, summed_until_s)))
-    if one_by_one or first_s >= last_s:
-        days, rest = list[LentDay](), [(from_s, until_s)]
-    else:
-        days, rest = ledger.days.between(first_s, last_s), [(from_s, first_s), (last_s, until_s)]
-    rest = [(begin_s, end_s) for begin_s, end_s in rest if begin_s < end_s]
-    found = {
-        fragment.id: fragment for begin_s, end_s in rest for fragment in fragments_for(ledger, begin_s, end_s)
-    }
-    lendings = lendings_of(found.values(), now_s)
-    harms = tuple(harm for harm in ledger.harms(from_s) if harm.started_s < until_s)
-    trainers = ledger.trainers({lending.trainer for lending in lendings})
-    return Books(lendings, trainers, from_s, until_s, now_s, harms, days, rest)
-
-
-def entries_of(books: Books, keys: Sequence[Key]) -> list[tuple[tuple[str, ...], LentTime]]:
-    """A line for each combination of the keys, in their order, with what it came to."""
-    sums: defaultdict[tuple[str, ...], LentTime] = defaultdict(LentTime)
-
-    def add(day: date, account: str, user: str, training: str, lent: LentTime) -> None:
-        names = {
-            Key.MONTH: f"{day:%Y-%m}",
-            Key.DAY: f"{day}",
-            Key.ACCOUNT: account,
-            Key.USER: user,
-            Key.TRAINING: training,
-        }
-        sums[tuple(names[key] for key in keys)] += lent
-
-    step = next((key for key in (Key.DAY, Key.MONTH) if key in keys), None)
-    for day, by_trainer in _parts(books, step):
-        for id_, lent in by_trainer.items():
-            trainer = books.trainers.get(id_)
-            add(day, trainer.account if trainer else "", trainer.owner if trainer else "", id_, lent)
-    for lent_day in books.days:
-        add(day_of(lent_day.day_s), lent_day.account, lent_day.owner, "", lent_day.lent)
-    return sorted(sums.items())
-
-
-def course_of(books: Books, step: Key) -> list[tuple[date, LentTime]]:
-    """Each day or month of the range, by its first day, with what it came to; empty ones are among them."""
-    days = [day for day, _, _ in _steps(books.from_s, books.until_s, step)]
-    sums = dict.fromkeys(days, LentTime())
-    found = [(day, sum(by_trainer.values(), LentTime())) for day, by_trainer in _parts(books, step)]
-    for day, lent in [*found, *((day_of(day.day_s), day.lent) for day in books.days)]:
-        sums[max(first for first in days if first <= day)] += lent
-    return list(sums.items())
-
-
-def _parts(books: Books, step: Key | None) -> Iterator[tuple[date, Mapping[str, LentTime]]]:
-    """What is not summed up, in days or months, or as a whole: the first day, and what each trainer had."""
-    costs = {id_: costs_of(trainer) for id_, trainer in books.trainers.items()}
-    for from_s, until_s in books.rest or [(books.from_s, books.until_s)]:
-        for day, begin_s, end_s in _steps(from_s, until_s, step):
-            near = [
-                lending
-                for lending in books.lendings
-                if lending.start_s < end_s and lending.end_s > begin_s - LONGEST_LOSS_S
-            ]
-            yield day, lent_times(near, costs, begin_s, end_s)
-
-
-def _steps(from_s: float, until_s: float, step: Key | None) -> Iterator[tuple[date, float, float]]:
-    """The days or months of a range: the first day of each, from when until when."""
-    while from_s < until_s:
-        day = day_of(from_s)
-        end_s = min(start_of(_next(day, step)), until_s) if step else until_s
-        yield day, from_s, end_s
-        from_s = end_s
-
-
-def _next(day: date, step: Key) -> date:
-    return day + timedelta(days=1) if step is Key.DAY else _month(day, 1)
-
-
-def _month(day: date, after: int = 0) -> date:
-    year, month = divmod(day.year * 12 + day.month - 1 + after, 12)
-    return date(year, month + 1, 1)
-
 
 Entries = Sequence[tuple[Sequence[str], LentTime]]
 """What there is a line for, by the keys, and what it came to."""
@@ -175,32 +47,33 @@ def _read_keys(_context: click.Context, _option: click.Parameter, text: str) -> 
 
 
 @command("ledger", context_settings=LISTING, first=("--month", "--from", "--until", "--by", "--report"))
-@config_option
-@click.option(
-    "--month", metavar="YYYY-MM", help="This month, or last: the one before  [default: the present one]."
-)
-@click.option(
-    "--from", "from_s", callback=read_time, metavar="TIME", help="From then on, as 2026-01-31T08:00 or now-30days."
-)
-@click.option("--until", "until_s", callback=read_time, metavar="TIME", help="Until then  [default: now].")
-@click.option(
-    "--by", "keys", callback=_read_keys, default="account,user", metavar="KEY,…",
-    help=f"For each of what there is a line: {', '.join(Key)}.",
-)  # fmt: skip
-@click.option("--check", is_flag=True, help="List instead where Slurm's accounting (sacct) tells something else.")
-@click.option(
-    "--report", "report_path", type=click.Path(path_type=Path), metavar="FILE",
-    help="Write all of it as a page, too, with the delays of the site's jobs.",
-)  # fmt: skip
-@listing_options
 def ledger_command(
-    config_path: Path | None,
-    month: str | None,
-    from_s: float | None,
-    until_s: float | None,
-    keys: tuple[Key, ...],
-    check: bool,
-    report_path: Path | None,
+    *,
+    site: Site,
+    month: str | None = option(
+        "--month", "This month, or last: the one before  [default: the present one].", metavar="YYYY-MM"
+    ),
+    from_s: float | None = option(
+        "--from",
+        "From then on, as 2026-01-31T08:00 or now-30days.",
+        callback=read_time,
+        type=str,
+        metavar="TIME",
+    ),
+    until_s: float | None = option(
+        "--until", "Until then  [default: now].", callback=read_time, type=str, metavar="TIME"
+    ),
+    keys: tuple[Key, ...] = option(
+        "--by",
+        f"For each of what there is a line: {', '.join(Key)}.",
+        callback=_read_keys,
+        default="account,user",
+        metavar="KEY,…",
+    ),
+    check: bool = option("--check", "List instead where Slurm's accounting (sacct) tells something else."),
+    report_path: Path | None = option(
+        "--report", "Write all of it as a page, too, with the delays of the site's jobs."
+    ),
     shape: Shape,
 ) -> None:
     """Add up the node-hours that were lent in a month or from TIME until TIME, and how many of them were lost.
@@ -213,40 +86,35 @@ def ledger_command(
     With --check the exit status is 1 if there are differences. This is for accounts that may read the daemon's
     database.
     """
-    config, now_s = load_config(config_path).config, time.time()
+    now_s = time.time()
     from_s, until_s = _range(month, from_s, until_s, now_s)
-    standing = find_standing(config)
-    shape.begin(standing)
-    books = read_books(daemons_store(config).ledger(), from_s, until_s, now_s, check or Key.TRAINING in keys)
+    shape.begin(site.standing)
+    books = read_books(site.ledger(), from_s, until_s, now_s, check or Key.TRAINING in keys)
     if check:
-        gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
-        differs = check_listing(books, gateway, standing, shape)
+        differs = check_listing(books, site, shape)
         raise SystemExit(ExitCode.FAILED if differs else ExitCode.OK)
     if report_path is not None:
-        write_report_of(books, config, report_path)
+        write_report_of(books, site.config, report_path)
     entries = entries_of(books, keys)
     if not shape.as_json and not shape.is_for_scripts:
         click.echo(f"Lent from {show_time(from_s)} until {show_time(until_s)}:")
-    document = _document(books, entries, keys, config, standing)
+    document = _document(books, entries, keys, site)
     columns = (*(key.upper() for key in keys), *_FIGURES)
     rows = _rows(entries, with_total=not shape.is_for_scripts)
     shape.print(document, columns, rows, right=_FIGURES, otherwise="Nothing was lent in that time.")
 
 
-def _document(
-    books: Books, entries: Entries, keys: Sequence[Key], config: Config, standing: Standing
-) -> dict[str, Any]:
-    return {
-        "format": _FORMAT,
-        "daemon": standing.document(),
-        "from": books.from_s,
-        "until": books.until_s,
-        "entries": [
-            {**dict(zip(map(str, keys), names, strict=True)), **_facts(time_, config.prices)}
-            for names, time_ in entries
-        ],
-        "delays": {"jobs": len(books.harms), "seconds": sum(harm.delay_s for harm in books.harms)},
-    }
+def _document(books: Books, entries: Entries, keys: Sequence[Key], site: Site) -> dict[str, Any]:
+    found = [
+        {**dict(zip(map(str, keys), names, strict=True)), **_facts(time_, site.config.prices)}
+        for names, time_ in entries
+    ]
+    delays = {"jobs": len(books.harms), "seconds": sum(harm.delay_s for harm in books.harms)}
+    return site.document(_FORMAT, **_range_of(books), entries=found, delays=delays)
+
+
+def _range_of(books: Books) -> dict[str, float]:
+    return {"from": books.from_s, "until": books.until_s}
 
 
 def _rows(entries: Entries, *, with_total: bool) -> list[tuple[str, ...]]:
@@ -262,10 +130,10 @@ def _range(month: str | None, from_s: float | None, until_s: float | None, now_s
         raise InputError("Either a month is given, or times.", "Leave one of them out.")
     if from_s is None:
         present = day_of(until_s or now_s)
-        first = _read_month(month) if month and month != "last" else _month(present, -1 if month else 0)
+        first = _read_month(month) if month and month != "last" else month_of(present, -1 if month else 0)
         from_s = start_of(first)
         if month:
-            until_s = start_of(_month(first, 1))
+            until_s = start_of(month_of(first, 1))
     until_s = min(now_s if until_s is None else until_s, now_s)
     if until_s <= from_s:
         raise InputError("The range that is given is empty, or lies in the future.")
@@ -336,25 +204,22 @@ _CHECK_COLUMNS = ("JOB", "NODE", "STARTED", "LEDGER", "ACCOUNTING", "WHAT")
 _AT_ONCE = 200
 
 
-def check_listing(books: Books, gateway: Gateway, standing: Standing, shape: Shape) -> bool:
+def check_listing(books: Books, site: Site, shape: Shape) -> bool:
     """Print what the two tell differently; whether there is anything.
 
     Raises:
         FreetrainError: there is no accounting, or it does not answer.
     """
-    if not gateway.site(inf, 0).settings.has_accounting:
+    if not site.slurm.site(inf, 0).settings.has_accounting:
         raise FreetrainError(
             "Slurm keeps no accounting here (AccountingStorageType), so there is nothing to check against.",
             exit_code=ExitCode.CONFIGURATION,
         )
-    runs = _runs_of(books, gateway)
+    runs = _runs_of(books, site.slurm)
     check = compare(books.lendings, runs, books.from_s, books.until_s, books.now_s)
-    shape.print(
-        _check_document(check, books, standing),
-        _CHECK_COLUMNS,
-        map(_difference_cells, check.differences),
-        ("LEDGER", "ACCOUNTING"),
-    )
+    document = site.document(_CHECK_FORMAT, **_range_of(books), **_check_facts(check))
+    rows = map(_difference_cells, check.differences)
+    shape.print(document, _CHECK_COLUMNS, rows, ("LEDGER", "ACCOUNTING"))
     if not shape.as_json:
         click.echo(_summary(check), err=shape.is_for_scripts)
     return bool(check.differences)
@@ -376,20 +241,12 @@ def _summary(check: Check) -> str:
 
 
 def _difference_cells(found: Difference) -> tuple[str, ...]:
-    seconds = (_s(found.ledger_s), _s(found.accounting_s))
+    seconds = (or_nothing(seconds, "{:.0f}") for seconds in (found.ledger_s, found.accounting_s))
     return (found.job, found.node or NOTHING, show_time(found.start_s), *seconds, found.what)
 
 
-def _s(seconds: float | None) -> str:
-    return NOTHING if seconds is None else f"{seconds:.0f}"
-
-
-def _check_document(check: Check, books: Books, standing: Standing) -> dict[str, object]:
+def _check_facts(check: Check) -> dict[str, object]:
     return {
-        "format": _CHECK_FORMAT,
-        "daemon": standing.document(),
-        "from": books.from_s,
-        "until": books.until_s,
         "compared": check.compared,
         "ledger_node_hours": check.ledger_s / 3600,
         "accounting_node_hours": check.accounting_s / 3600,
@@ -404,3 +261,110 @@ def _check_document(check: Check, books: Books, standing: Standing) -> dict[str,
             for difference in check.differences
         ],
     }
+
+
+_COLUMNS = ("JOB", "TRAINER", "USER", "NODE", "STARTED", "LASTED", "END", "DECISION")
+
+
+@command("history", context_settings=LISTING, first=("--since", "--user", "--trainer", "--nodelist", "--limit"))
+def history_command(
+    *,
+    site: Site,
+    since_s: float = since_option,
+    trainer: str | None = option("--trainer", "Only this training's.", metavar="ID"),
+    user: str | None = option("-u --user", "Only this user's."),
+    nodes: str | None = option(
+        "-w --nodelist --node",
+        "Only what ran on these nodes, as n07, n[07-09] or @group.",
+        cls=RenamedOption,
+        metavar="NODES",
+    ),
+    most: int = option(
+        "--limit --most",
+        "Only the last so many of them.",
+        cls=RenamedOption,
+        type=click.IntRange(1),
+        default=10_000,
+    ),
+    shape: Shape,
+) -> None:
+    """List the fragments: which node was lent to which training, for how long, and how that ended.
+
+    Each is one time; a task that was requeued has several. They are remembered for state.keep; the sums of
+    'freetrain ledger' go back further. This is for accounts that may read the daemon's database.
+    """
+    chosen = None if nodes is None else read_nodes(nodes)
+    shape.begin(site.standing)
+    now_s = time.time()
+    # One more than is shown: so it is known whether there are more.
+    found = site.ledger().history(since_s, trainer, user, chosen, most + 1)
+    if len(found) > most:
+        click.echo(f"Only the last {most} are shown; --limit shows more.", err=True)
+    rows = [_row(fragment, owner, now_s) for fragment, owner in found[-most:]]
+    document = site.document("freetrain-history/1", fragments=rows)
+    otherwise = "Nothing was lent in that time."
+    shape.print(document, _COLUMNS, map(_fragment_cells, rows), right=("LASTED",), otherwise=otherwise)
+
+
+def _row(fragment: Fragment, user: str, now_s: float) -> dict[str, Any]:
+    """A fragment as ``--json`` shows it, times in UTC epoch seconds; null: not so far, or unknown."""
+    until_s = now_s if fragment.ended_s is None else fragment.ended_s
+    return {
+        "job": fragment.job,
+        "trainer": fragment.trainer,
+        "user": user,
+        "node": fragment.node,
+        "asked": fragment.asked_s,
+        "started": fragment.started_s,
+        "ended": fragment.ended_s,
+        "lasted_s": None if fragment.started_s is None else max(0.0, until_s - fragment.started_s),
+        "state": fragment.state,
+        "end": fragment.end,
+        "decision": fragment.decision,
+    }
+
+
+def _fragment_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    lasted = NOTHING if row["lasted_s"] is None else show_duration(row["lasted_s"])
+    who = (row["job"], row["trainer"], row["user"] or NOTHING, row["node"])
+    return (*who, show_time(row["started"]), lasted, row["end"] or row["state"], row["decision"] or NOTHING)
+
+
+@command("audit", context_settings=LISTING, first=("--since", "--decision", "--json", "--format", "--config"))
+def audit_command(
+    *,
+    site: Site,
+    since_s: float = since_option,
+    decision: str | None = option("--decision", "Only what this decision led to.", metavar="RUN:NUMBER"),
+    shape: Shape,
+) -> None:
+    """List the commands that were given to Slurm: time, actor, reason, decision and result.
+
+    Besides the daemon's own there are those that people gave by 'freetrain cancel', 'panic', 'pause', 'resume',
+    'drain' and 'undrain', as far as they may write the daemon's database; what others did it sees in Slurm.
+
+    A decision can be solved again with 'freetrain solve --decision RUN:NUMBER'.
+    """
+    shape.begin(site.standing)
+    rows: list[dict[str, Any]] = [
+        {
+            "time": row.time_s,
+            "actor": row.actor,
+            "why": row.why,
+            "decision": row.decision,
+            "command": row.argv,
+            "result": row.result,
+            "return_code": row.return_code,
+        }
+        for row in site.ledger().commands(since_s)
+        if decision in (None, row.decision)
+    ]
+    columns = ("TIME", "ACTOR", "DECISION", "WHY", "COMMAND", "RESULT", "CODE")
+    document = site.document("freetrain-audit/1", commands=rows)
+    shape.print(document, columns, map(_order_cells, rows), otherwise="Nothing was done in that time.")
+
+
+def _order_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    cause = (row["actor"], row["decision"] or NOTHING, row["why"])
+    outcome = (row["result"], or_nothing(row["return_code"], "{}"))
+    return (show_time(row["time"]), *cause, shlex.join(row["command"]) or NOTHING, *outcome)

@@ -65,15 +65,14 @@ _SECTIONS = {
 # Commands that are an option of another today: scripts may use them still.
 _FORMER = ("holes",)
 _MODULES = {
-    **dict.fromkeys(("resume", "drain", "undrain", "nudge"), "pause"),
+    **dict.fromkeys(("cancel", "drain", "nudge", "panic", "pause", "resume", "undrain"), "orders"),
     **dict.fromkeys(("register", "unregister"), "submit"),
-    "audit": "history",
-    "bench": "policies",
+    **dict.fromkeys(("audit", "history"), "ledger"),
+    **dict.fromkeys(("bench", "solve"), "policies"),
     "completion": "helping",
-    "explain": "jobs",
+    **dict.fromkeys(("explain", "top"), "jobs"),
     "health": "status",
     "holes": "nodes",
-    "panic": "cancel",
     "poke": "run",
 }
 """Command → the module that has it, where it has not one of its own."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 import re
 import time
 from collections.abc import Callable
-from dataclasses import MISSING, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from datetime import datetime
 from math import inf
 from pathlib import Path
@@ -97,12 +98,14 @@ store_option = click.option(
     help="The store's file [default: $FREETRAIN_STORE, else freetrain/freetrain.db in ~/.local/state].",
 )
 
-config_option = click.option(
-    "--config",
-    "config_path",
-    type=click.Path(path_type=Path),
-    help="The daemon's configuration [default: $FREETRAIN_CONFIG, else /etc/freetrain/freetrain.toml].",
-)
+
+def config_option_as(name: str, **settings: Any) -> Callable[[Command], Command]:
+    """The option ``--config``, of which a command gets the path, or what a callback makes of it, by this name."""
+    means = "The daemon's configuration [default: $FREETRAIN_CONFIG, else /etc/freetrain/freetrain.toml]."
+    return click.option("--config", name, type=click.Path(path_type=Path), help=means, **settings)
+
+
+config_option = config_option_as("config_path")
 
 
 def config_file(command: Command) -> Command:
@@ -114,8 +117,8 @@ def config_file(command: Command) -> Command:
             raise InputError("PATH and --config name two files.", "Give one of them.")
         return command(config_path=path or config_path, **given)
 
-    argument = click.argument("path", required=False, type=click.Path(path_type=Path))
-    return config_option(argument(with_either))
+    path_argument = click.argument("path", required=False, type=click.Path(path_type=Path))
+    return config_option(path_argument(with_either))
 
 
 def _reader(parse: Callable[[str, float], float]) -> Callable[..., float | None]:
@@ -134,41 +137,17 @@ read_time = _reader(parse_time)
 """UTC epoch seconds of an option; a time without its zone is this machine's."""
 
 
-def end_of(until_s: float | None, for_s: float | None, now_s: float) -> float | None:
-    """When something ends, by the options of :func:`end_options`, UTC epoch seconds; None: it does not.
-
-    Raises:
-        InputError: both are given, or the time has passed.
-    """
-    if until_s is not None and for_s is not None:
-        raise InputError("--until and --for say the same in two ways.", "Give one of them.")
-    end_s = now_s + for_s if for_s is not None else until_s
-    if end_s is not None and end_s <= now_s:
-        raise InputError("The time that is given has passed.")
-    return None if end_s == inf else end_s
-
-
-since_option = click.option(
-    "--since",
-    "since_s",
-    default="1d",
-    callback=_reader(parse_beginning),
-    metavar="TIME",
-    help="From then on: how long ago, as 2h or 7d, or a time, as now-2days or 2026-01-31T08:00.",
-)
-
-
 _BY_TYPE: dict[object, dict[str, Any]] = {
     bool: {"is_flag": True},
     float: {"type": Duration()},
     Path: {"type": click.Path(path_type=Path), "metavar": "FILE"},
     tuple[str, ...]: {"multiple": True},
 }
-"""Settings of an option that follow from the type of its field."""
+"""Settings of an option that follow from the type of its parameter or field."""
 
 
 def option(names: str, means: str, *, unset: Any = MISSING, **settings: Any) -> Any:
-    """A field of a dataclass that is an option of a command; see :func:`takes_options`.
+    """Default of a parameter, or field of a dataclass, that is an option; see :func:`with_options`.
 
     ``unset`` is the field's value where a program leaves it out; the command line's is in the settings.
     """
@@ -179,9 +158,36 @@ def option(names: str, means: str, *, unset: Any = MISSING, **settings: Any) -> 
     return field(default=unset, metadata={"option": of_field})
 
 
+def argument(**settings: Any) -> Any:
+    """Default of a parameter that is an argument of the command."""
+
+    def of_parameter(name: str, kind: object) -> Callable[[Command], Command]:
+        return click.argument(name, **({"type": click.Path(path_type=Path)} if kind is Path else {}) | settings)
+
+    return field(metadata={"option": of_parameter})
+
+
 def shared_option(decorator: Callable[[Command], Command]) -> Any:
-    """A field of a dataclass that is an option which other commands have, too."""
+    """Such a default or field for an option, or several, that other commands have, too."""
     return field(metadata={"option": lambda name, kind: decorator})
+
+
+def with_options(command: Command) -> Command:
+    """Give a command the options and arguments that its parameters declare, in their order.
+
+    A parameter declares them by its default (:func:`option`, :func:`argument`, :func:`shared_option`). Without one
+    its type does: a dataclass by its fields, another class by its attribute ``option``.
+    """
+    if hasattr(command, "__click_params__"):  # they are decorators
+        return command
+    types, made = get_type_hints(command), []
+    for name, parameter in inspect.signature(command).parameters.items():
+        kind = types[name]
+        if parameter.default is not parameter.empty:
+            made.append(parameter.default.metadata["option"](name, _without_none(kind)))
+        else:
+            made.append(kind.option if hasattr(kind, "option") else takes_options(kind, name))
+    return options(*made)(command)
 
 
 def takes_options(kind: type, argument: str = "options") -> Callable[[Command], Command]:
@@ -192,14 +198,14 @@ def takes_options(kind: type, argument: str = "options") -> Callable[[Command], 
 
     def decorate(command: Command) -> Command:
         @functools.wraps(command)
-        def with_options(**given: Any) -> Any:
+        def with_value(**given: Any) -> Any:
             return command(**{argument: kind(**{name: given.pop(name) for name in names})}, **given)
 
         made = [
             option_field.metadata["option"](option_field.name, _without_none(types[option_field.name]))
             for option_field in fields(kind)
         ]
-        return options(*made)(with_options)
+        return options(*made)(with_value)
 
     return decorate
 
@@ -220,16 +226,39 @@ def options(*added: Callable[[Command], Command]) -> Callable[[Command], Command
     return add
 
 
-end_options = options(
-    click.option(
-        "--until",
-        "until_s",
-        callback=read_time,
-        metavar="TIME",
-        help="When it ends, as 2026-01-31T08:00 or now+2hours.",
-    ),
-    click.option("--for", "for_s", type=Duration(endless=True), help="How long it lasts, as 8h."),
+json_option = option("--json", "Print JSON.")
+dry_run_option = option("--dry-run", "Say what would be done.")
+since_option = option(
+    "--since",
+    "From then on: how long ago, as 2h or 7d, or a time, as now-2days or 2026-01-31T08:00.",
+    default="1d",
+    callback=_reader(parse_beginning),
+    type=str,
+    metavar="TIME",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """When something ends: at a time, or after a while; neither: it does not."""
+
+    until_s: float | None = option(
+        "--until", "When it ends, as 2026-01-31T08:00 or now+2hours.", callback=read_time, type=str, metavar="TIME"
+    )
+    for_s: float | None = option("--for", "How long it lasts, as 8h.", type=Duration(endless=True))
+
+    def after(self, now_s: float) -> float | None:
+        """UTC epoch seconds; None: it does not end.
+
+        Raises:
+            InputError: both are given, or the time has passed.
+        """
+        if self.until_s is not None and self.for_s is not None:
+            raise InputError("--until and --for say the same in two ways.", "Give one of them.")
+        end_s = now_s + self.for_s if self.for_s is not None else self.until_s
+        if end_s is not None and end_s <= now_s:
+            raise InputError("The time that is given has passed.")
+        return None if end_s == inf else end_s
 
 
 _FORMS = "Write nodes as c[01-04,17], or a group of ClusterShell's as @group."

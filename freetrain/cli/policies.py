@@ -1,22 +1,30 @@
-"""``freetrain policies``: what there is to choose from; ``freetrain bench``: published experiments."""
+"""``freetrain policies``: what there is to choose from; ``solve``: single problems; ``bench``: experiments."""
 
 from __future__ import annotations
 
 import importlib
+import json
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
+from typing import BinaryIO
 
 import click
 
 from freetrain.cli.helping import command
-from freetrain.cli.options import config_option
-from freetrain.cli.output import print_heading, print_json, print_table
+from freetrain.cli.listing import print_heading, print_json, print_table
+from freetrain.cli.options import argument, config_option, json_option, option, shared_option, store_option
+from freetrain.cli.policy_options import place_option, policy_option, solver_option, time_limit_option
 from freetrain.cli.progress_bars import counting
 from freetrain.config import Config, load_config
+from freetrain.core.decision import decision_to_dict
+from freetrain.core.problem import Problem, problem_from_json
 from freetrain.daemon.trainers.needs import needs_of, say_missing_in_queue
-from freetrain.errors import FreetrainError
+from freetrain.errors import FreetrainError, InputError
+from freetrain.loop.deciding import decide
+from freetrain.policies import UNKNOWN_LINKS, find_placer, find_policy, with_links
 from freetrain.policies.experiment import SEEDS, Experiment, MethodComparison
 from freetrain.policies.measured import MEASURED
 from freetrain.policies.registry import POLICIES, catalogue
@@ -29,9 +37,7 @@ _MEASURED = ("policy", "trace", "work, node-h", "completed", "mean h to complete
 
 
 @command("policies")
-@config_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def policies_command(config_path: Path | None, as_json: bool) -> None:
+def policies_command(config_path: Path | None = shared_option(config_option), as_json: bool = json_option) -> None:
     """List the policies, placers and finishers that there are, each with what it needs to know, and what it heeds.
 
     A policy (--policy, decide.policy) says how many nodes each trainer gets, a placer (--place, decide.place)
@@ -78,10 +84,13 @@ _SYSTEMS = ("dltap", "gadget", "smd", "synergy")
 
 
 @command("bench")
-@click.argument("system", type=click.Choice(_SYSTEMS))
-@click.option("--seeds", type=click.IntRange(min=1), default=SEEDS, help="How often, with other random numbers.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def bench_command(system: str, seeds: int, as_json: bool) -> None:
+def bench_command(
+    system: str = argument(type=click.Choice(_SYSTEMS)),
+    seeds: int = option(
+        "--seeds", "How often, with other random numbers.", type=click.IntRange(min=1), default=SEEDS
+    ),
+    as_json: bool = json_option,
+) -> None:
     """Run a system's experiment on made-up trainings, and print its table.
 
     Random numbers are seeded: the figures are the same each time. Ctrl-C ends it with the table of the seeds that
@@ -108,3 +117,82 @@ def _seed_by_seed(experiment: Experiment, seeds: int, quiet: bool) -> Sequence[S
     if not done:
         raise click.Abort
     return done
+
+
+_READ = click.File("rb")
+
+
+@command("solve")
+def solve_command(
+    file: BinaryIO | None = argument(type=_READ, required=False),
+    decision: str | None = option("--decision", "Solve decision N of a recorded run again.", metavar="[RUN:]N"),
+    policy: str = shared_option(policy_option),
+    place: str = shared_option(place_option),
+    solver: str = shared_option(solver_option),
+    time_limit_s: float = shared_option(time_limit_option),
+    machine: Path | None = option(
+        "--machine",
+        "TOML file that describes the machine, whose switches --place is to know, and whose links --policy.",
+    ),
+    store_path: Path | None = shared_option(store_option),
+) -> None:
+    """Solve one decision problem (JSON) or many (JSON lines) and print a result line for each.
+
+    FILE may be - for standard input. The formats freetrain-problem/1 and freetrain-result/1 are described in
+    docs/reference/formats.md.
+    """
+    if (file is None) == (decision is None):
+        raise click.UsageError("Give either a FILE or --decision RUN:N.")
+    chosen = find_policy(policy, solver, time_limit_s)
+    links = UNKNOWN_LINKS
+    if machine is not None:
+        from freetrain.replay.logs.machine import read_machine  # with it come readers that nobody else needs here
+
+        described = read_machine(machine)
+        links = described.links(described.node_names)
+    placer = find_placer(place, links.topology)
+    problems = _problems(file.read()) if file is not None else iter([_recorded(decision or "", store_path)])
+    for problem in problems:
+        decides, places = with_links(chosen, placer, links, ((problem.nodes, problem.trainers),))
+        answer = decide(decides, problem, time.perf_counter, places)
+        for note in answer.notes:
+            click.echo(f"freetrain: {note}", err=True)
+        click.echo(json.dumps(decision_to_dict(answer)))
+
+
+def _problems(content: bytes) -> Iterator[Problem]:
+    lines = [(number, line) for number, line in enumerate(content.splitlines(), 1) if line.strip()]
+    if not lines:
+        raise InputError("The file is empty.", "docs/reference/formats.md shows what a problem looks like.")
+    if len(lines) == 1 or not _is_json(lines[0][1]):
+        yield problem_from_json(content)
+        return
+    for number, line in lines:
+        try:
+            yield problem_from_json(line)
+        except InputError as error:
+            raise InputError(f"Line {number}: {error.what}", error.hint) from error
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
+
+
+def _recorded(reference: str, store_path: Path | None) -> Problem:
+    run, colon, number = reference.rpartition(":")
+    if not number.isdecimal() or (colon and not run.isdecimal()):
+        raise InputError(
+            f"{reference!r} names no decision.",
+            "Give the run and the decision's number, such as --decision 3:120; 120 alone is the newest run's.",
+        )
+    # Here, since SQLAlchemy takes a while.
+    from freetrain.store import Store, default_store_path
+
+    store = Store.open_existing(store_path or default_store_path())
+    newest = store.runs()[:1]
+    problem, _ = store.decision(int(run) if run else newest[0].id if newest else 0, int(number))
+    return problem

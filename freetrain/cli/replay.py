@@ -25,8 +25,8 @@ import click
 
 from freetrain import __version__
 from freetrain.cli.helping import command
-from freetrain.cli.options import takes_options
-from freetrain.cli.output import command_line, print_json, require_place
+from freetrain.cli.listing import command_line, print_json, require_place
+from freetrain.cli.options import argument, option
 from freetrain.cli.progress_bars import advancing, reading
 from freetrain.cli.replay_options import (
     ReplayOptions,
@@ -74,17 +74,17 @@ def _definitions(context: click.Context, option: click.Parameter, wanted: bool) 
 
 
 @command("replay", first=("--trainers", "--policy", "--objective", "--machine", "--report"))
-@click.argument("logs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="LOG…")
-@takes_options(ReplayOptions)
-@click.option(
-    "--definitions",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_definitions,
-    help="Print what each figure of the outcome means, and end.",
-)
-def replay_command(logs: tuple[Path, ...], options: ReplayOptions) -> None:
+def replay_command(
+    *,
+    logs: tuple[Path, ...] = argument(nargs=-1, required=True, type=click.Path(path_type=Path), metavar="LOG…"),
+    options: ReplayOptions,
+    definitions: bool = option(
+        "--definitions",
+        "Print what each figure of the outcome means, and end.",
+        is_eager=True,
+        callback=_definitions,
+    ),
+) -> None:
     """Replay a scheduler's log and show what its idle nodes would have trained.
 
     The idle node × time holes are shared among elastic trainers with FreeTrain's mixed-integer programme.

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from freetrain import __version__
-from freetrain.cli.output import print_figures, print_heading, print_table
+from freetrain.cli.listing import print_figures, print_heading, print_table
 from freetrain.config import Prices
 from freetrain.core.amounts import Amount
 from freetrain.core.holes import SECONDS_PER_HOUR
@@ -31,9 +31,10 @@ from freetrain.replay.outcome import (
 )
 from freetrain.replay.study import DaemonStudy, Study
 from freetrain.replay.worth import Worth, worth_rows
-from freetrain.showing.words import NOTHING, count, duration, milliseconds, show_time
+from freetrain.showing.words import NOTHING, count, duration, milliseconds, or_nothing, show_time
 
 RESULT_FORMAT = "freetrain-replay/1"
+_FOUR_DIGITS = "{:.4f}"
 _Row = tuple[str, str, str]
 """A figure: its name, its value, and what that is."""
 
@@ -247,7 +248,7 @@ def _estimate_rows(found: DaemonEstimate, allowed: ReplayOutcome) -> Iterator[_R
         yield name, f"{hours.value:,.0f}", f"± {hours.within:,.0f} node-hours, {part}"
     if found.work is not None:
         nodes = f"of the same trainers on {allowed.dedicated_nodes:,.1f} dedicated nodes"
-        yield "work", _utilisation(found.work.value), f"± {_utilisation(found.work.within)} {nodes}"
+        yield "work", f"{found.work.value:.4f}", f"± {found.work.within:.4f} {nodes}"
     blocks = f"of {count(found.of_blocks, 'block')} of {duration(found.block_s)}, spread over the log"
     yield "from", f"{found.blocks:,}", _with_plain_spaces(f"{blocks} (seed {found.seed}); ± is a 95 % interval")
     yield "--exact", "", _with_plain_spaces(f"replays all of them, in about {duration(found.whole_s)}")
@@ -330,10 +331,11 @@ def _lent_rows(out: ReplayOutcome, unit: str, of_what: str) -> Iterator[_Row]:
 
 def _work_rows(out: ReplayOutcome) -> Iterator[_Row]:
     nodes = f"of the same trainers on {out.dedicated_nodes:,.1f} dedicated nodes"
-    yield "work", _utilisation(out.u_work), f"{nodes}, in the objective's unit"
-    yield "U oracle", _utilisation(out.u_oracle), "of the best division at every instant, changes costing nothing"
+    yield "work", or_nothing(out.u_work, _FOUR_DIGITS), f"{nodes}, in the objective's unit"
+    best = "of the best division at every instant, changes costing nothing"
+    yield "U oracle", or_nothing(out.u_oracle, _FOUR_DIGITS), best
     yield "samples", f"{out.samples:.4g}", ""
-    yield "U", _utilisation(out.u_dedicated), f"of the samples {nodes}, as the paper counts"
+    yield "U", or_nothing(out.u_dedicated, _FOUR_DIGITS), f"of the samples {nodes}, as the paper counts"
 
 
 def _cost_rows(out: ReplayOutcome) -> Iterator[_Row]:
@@ -352,10 +354,6 @@ def _site_row(site: SiteOutcome) -> _Row:
 
 def _percent(part: float | None, whole: float | None) -> str:
     return NOTHING if part is None or not whole else f"{part / whole:.1%}"
-
-
-def _utilisation(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:.4f}"
 
 
 def _with_plain_spaces(text: str) -> str:

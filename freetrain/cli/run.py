@@ -9,12 +9,13 @@ import signal
 import time
 import uuid
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import click
 
 from freetrain.cli.helping import command
-from freetrain.cli.options import option, takes_options
+from freetrain.cli.options import argument, dry_run_option, option
 from freetrain.elastic.errors import NOT_ADOPTED_STATUS
 from freetrain.elastic.membership.identity import use_interface
 from freetrain.elastic.on_disk.directory import TRAINER_VARIABLE, TrainerDirectory
@@ -123,9 +124,10 @@ class RunOptions:
 
 
 @command("run", first=("--trainer", "--nproc", "--adopt", "--restart", "--servers"))
-@takes_options(RunOptions)
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND…")
-def run_command(options: RunOptions, command: tuple[str, ...]) -> None:
+def run_command(
+    options: RunOptions,
+    command: tuple[str, ...] = argument(nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND…"),
+) -> None:
     """Join a trainer with this node, and run its workers until the training is complete or the node must leave.
 
     SIGTERM, SIGINT and SIGUSR1 make the workers leave at the next step boundary; the exit status is then 0.
@@ -235,15 +237,17 @@ def _extra(name: str | None) -> tuple[signal.Signals, ...]:
 
 
 _PATIENCE_S = 10.0
+_workers = partial(option, type=click.IntRange(1), metavar="N")
 
 
 @command("poke")
-@click.argument("trainer", type=click.Path(path_type=Path))
-@click.option("--lose", type=click.IntRange(1), metavar="N", help="Let N workers leave at the next step boundary.")
-@click.option("--grow", type=click.IntRange(1), metavar="N", help="Start N more workers.")
-@click.option("--kill", type=click.IntRange(1), metavar="N", help="Kill N workers without warning (SIGKILL).")
-@click.option("--dry-run", is_flag=True, help="Say what would be done.")
-def poke_command(trainer: Path, lose: int | None, grow: int | None, kill: int | None, dry_run: bool) -> None:
+def poke_command(
+    trainer: Path = argument(),
+    lose: int | None = _workers("--lose", "Let N workers leave at the next step boundary."),
+    grow: int | None = _workers("--grow", "Start N more workers."),
+    kill: int | None = _workers("--kill", "Kill N workers without warning (SIGKILL)."),
+    dry_run: bool = dry_run_option,
+) -> None:
     """Make a running trainer lose, gain or suddenly miss workers.
 
     TRAINER is the directory given to 'freetrain run --trainer'. The workers that joined last go first.

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from freetrain.cli.helping import Group
-from freetrain.cli.listing import LISTING, Shape, listing_options
-from freetrain.cli.options import store_option
-from freetrain.cli.output import flatten, print_heading, print_json, print_table
+from freetrain.cli.helping import group
+from freetrain.cli.listing import LISTING, Shape, flatten, print_heading, print_json, print_table
+from freetrain.cli.options import argument, json_option, option, shared_option, store_option
 from freetrain.errors import InputError
-from freetrain.showing.words import NOTHING, show_day, show_time, show_value
-from freetrain.store import DecisionSummary, RunDetails, RunSummary, Store, default_store_path
+from freetrain.showing.words import NOTHING, or_nothing, show_day, show_time, show_value
+from freetrain.store import DecisionSummary, RunDetails, RunSummary, Store, TrainerRecord, default_store_path
 
 if TYPE_CHECKING:
     from freetrain.replay.comparison import RunComparison, RunFigures
@@ -28,13 +27,11 @@ _NUMBERS = ("ID", "DECISIONS", "NODE-HOURS", "U")
 # Else they would inherit from the listing above them that -h is no help.
 _HELP = {"help_option_names": ["-h", "--help"]}
 
-_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_store = shared_option(store_option)
 
 
-@click.group("runs", cls=Group, invoke_without_command=True, context_settings=LISTING)
-@store_option
-@listing_options
-def runs_group(store_path: Path | None, shape: Shape) -> None:
+@group("runs", invoke_without_command=True, context_settings=LISTING)
+def runs_group(store_path: Path | None = _store, *, shape: Shape) -> None:
     """List the recorded runs, newest first, or show one of them."""
     context = click.get_current_context()
     if context.invoked_subcommand is not None:
@@ -47,23 +44,25 @@ def runs_group(store_path: Path | None, shape: Shape) -> None:
 
 
 @runs_group.command("show", context_settings=_HELP)
-@click.argument("run_id", metavar="ID", type=int)
-@click.option("--decisions", "with_decisions", is_flag=True, help="List the decisions, too.")
-@click.option(
-    "--limit",
-    type=click.IntRange(min=0),
-    default=20,
-    help="Most trainers and decisions to list as text; 0: all. JSON has them all.",
-)
-@_json_option
-@store_option
-def show_command(run_id: int, with_decisions: bool, limit: int, as_json: bool, store_path: Path | None) -> None:
+def show_command(
+    run_id: int = argument(metavar="ID", type=int),
+    with_decisions: bool = option("--decisions", "List the decisions, too."),
+    limit: int = option(
+        "--limit",
+        "Most trainers and decisions to list as text; 0: all. JSON has them all.",
+        type=click.IntRange(min=0),
+        default=20,
+    ),
+    as_json: bool = json_option,
+    store_path: Path | None = _store,
+) -> None:
     """Show a run: its settings, what it came to, and its trainers."""
     store = _open(store_path)
     details = store.run(run_id)
     if as_json:
-        decisions = store.decisions(run_id) if with_decisions else None
-        print_json(_details_document(details, decisions))
+        whole = asdict(details)
+        listed = {"decisions": list(map(asdict, store.decisions(run_id)))} if with_decisions else {}
+        print_json({"format": SHOW_FORMAT, **whole.pop("summary"), **whole, **listed})
         return
     _print_details(details, limit)
     if with_decisions:
@@ -71,46 +70,25 @@ def show_command(run_id: int, with_decisions: bool, limit: int, as_json: bool, s
 
 
 @runs_group.command("compare", context_settings=_HELP)
-@click.argument("run_ids", metavar="[ID]…", type=int, nargs=-1)
-@click.option("--sweep", "sweep", metavar="NAME", help="The replays of this sweep [default: the newest].")
-@click.option(
-    "--picture",
-    type=click.Path(path_type=Path),
-    metavar="FILE.html",
-    help="Draw the table, too, as one HTML file.",
-)
-@_json_option
-@store_option
 def compare_command(
-    run_ids: tuple[int, ...], sweep: str | None, picture: Path | None, as_json: bool, store_path: Path | None
+    run_ids: tuple[int, ...] = argument(metavar="[ID]…", type=int, nargs=-1),
+    sweep: str | None = option("--sweep", "The replays of this sweep [default: the newest].", metavar="NAME"),
+    picture: Path | None = option("--picture", "Draw the table, too, as one HTML file.", metavar="FILE.html"),
+    as_json: bool = json_option,
+    store_path: Path | None = _store,
 ) -> None:
     """Show replays side by side: these, or those of a sweep."""
-    # Lists of runs need no page, and no reader of logs, which pages import.
+    # Here, since lists of runs need no reader of logs.
     from freetrain.replay.comparison import compare_runs, compare_sweep
-    from freetrain.replay.report import render_comparison, write_page
 
     if run_ids and sweep:
         raise InputError("Either runs are named, or a sweep.", "Leave one of them out.")
     runs = _open(store_path).runs()
-    comparison = compare_runs(runs, run_ids) if run_ids else compare_sweep(runs, sweep)
-    if picture:
-        write_page(picture, render_comparison(comparison))
-    if as_json:
-        print_json(comparison_document(comparison))
-    else:
-        print_comparison(comparison)
+    show_comparison(compare_runs(runs, run_ids) if run_ids else compare_sweep(runs, sweep), picture, as_json)
 
 
 def _open(path: Path | None) -> Store:
     return Store.open_existing(path or default_store_path())
-
-
-def _details_document(details: RunDetails, decisions: Sequence[DecisionSummary] | None) -> dict[str, Any]:
-    whole = asdict(details)
-    document = {"format": SHOW_FORMAT, **whole.pop("summary"), **whole}
-    if decisions is not None:
-        document["decisions"] = [asdict(decision) for decision in decisions]
-    return document
 
 
 def _cells(run: RunSummary) -> tuple[str, ...]:
@@ -162,46 +140,24 @@ def _print_trainers(details: RunDetails, limit: int) -> None:
     shown = details.trainers[: limit or None]
     print_heading(_title("Trainers, most samples first", len(shown), len(details.trainers)))
     columns = ("trainer", "samples", "node-h", "evictions", "rescales", "started", "completed")
-    print_table(
-        columns,
-        [
-            (
-                trainer.id,
-                show_value(trainer.samples),
-                show_value(trainer.node_hours),
-                show_value(trainer.evictions),
-                show_value(trainer.rescales),
-                show_time(trainer.started_s),
-                show_time(trainer.completed_s),
-            )
-            for trainer in shown
-        ],
-        right=columns[1:5],
-    )
+    print_table(columns, map(_trainer_cells, shown), right=columns[1:5])
+
+
+def _trainer_cells(trainer: TrainerRecord) -> tuple[str, ...]:
+    figures = (trainer.samples, trainer.node_hours, trainer.evictions, trainer.rescales)
+    return (trainer.id, *map(show_value, figures), show_time(trainer.started_s), show_time(trainer.completed_s))
 
 
 def _print_decisions(decisions: Sequence[DecisionSummary], count: int) -> None:
     print_heading(_title("Decisions", len(decisions), count))
     columns = ("number", "time", "idle", "lent", "value", "gap", "solve ms", "status", "solver", "notes")
-    print_table(
-        columns,
-        [
-            (
-                str(decision.number),
-                show_time(decision.now_s),
-                show_value(decision.idle_nodes),
-                show_value(decision.lent_nodes),
-                show_value(decision.objective),
-                show_value(decision.gap),
-                f"{1000 * decision.solve_s:.1f}",
-                str(decision.status),
-                decision.solver,
-                " ".join(decision.notes),
-            )
-            for decision in decisions
-        ],
-        right=("number", *columns[2:7]),
-    )
+    print_table(columns, map(_decision_cells, decisions), right=("number", *columns[2:7]))
+
+
+def _decision_cells(decision: DecisionSummary) -> tuple[str, ...]:
+    figures = (decision.idle_nodes, decision.lent_nodes, decision.objective, decision.gap)
+    how = (f"{1000 * decision.solve_s:.1f}", str(decision.status), decision.solver, " ".join(decision.notes))
+    return (str(decision.number), show_time(decision.now_s), *map(show_value, figures), *how)
 
 
 def _title(what: str, shown: int, count: int) -> str:
@@ -214,7 +170,20 @@ _FIGURES = ("idle node-h", "lent", "work", "best", "evicted", "holes: lent", "ho
 _OF_PARTS = ("parts: lent", "parts: work")
 
 
-def print_comparison(comparison: RunComparison) -> None:
+def show_comparison(comparison: RunComparison, picture: Path | None, as_json: bool) -> None:
+    """Draw the page, if there is a place for it, and print all for programs, or the table."""
+    if picture is not None:
+        # Here, since lists of runs need no page.
+        from freetrain.replay.report import render_comparison, write_page
+
+        write_page(picture, render_comparison(comparison))
+    if as_json:
+        print_json({"format": COMPARE_FORMAT, **asdict(comparison)})
+    else:
+        _print_comparison(comparison)
+
+
+def _print_comparison(comparison: RunComparison) -> None:
     """One line for each run: first what the daemon would have got, then what the holes allow."""
     parts = _OF_PARTS if any(run.parts for run in comparison.runs) else ()
     energy = ("kWh",) if any(run.energy_kwh is not None for run in comparison.runs) else ()
@@ -222,31 +191,18 @@ def print_comparison(comparison: RunComparison) -> None:
     print_table((*comparison.axes, *figures), _rows(comparison, bool(parts), bool(energy)), right=figures)
 
 
-def comparison_document(comparison: RunComparison) -> dict[str, Any]:
-    """All of it, for programs."""
-    return {"format": COMPARE_FORMAT, **asdict(comparison)}
-
-
 def _rows(comparison: RunComparison, parts: bool, energy: bool) -> Iterator[tuple[str, ...]]:
     for run in comparison.runs:
         labels = (run.labels.get(axis, NOTHING) for axis in comparison.axes)
-        idle = NOTHING if run.idle_node_hours is None else f"{run.idle_node_hours:,.0f}"
+        idle = or_nothing(run.idle_node_hours, "{:,.0f}")
         daemon = _way(run.daemon) if run.daemon else (NOTHING,) * 4
         allowed = _way(run.allowed)[:2]
-        delays = (_seconds(run.delay_mean_s), _seconds(run.delay_max_s))
+        delays = (or_nothing(run.delay_mean_s, "{:.1f} s"), or_nothing(run.delay_max_s, "{:.1f} s"))
         in_parts = (_way(run.parts)[:2] if run.parts else (NOTHING, NOTHING)) if parts else ()
-        more = (NOTHING if run.energy_kwh is None else f"{run.energy_kwh:,.0f}",) if energy else ()
+        more = (or_nothing(run.energy_kwh, "{:,.0f}"),) if energy else ()
         yield (*labels, idle, *daemon, *allowed, *delays, *in_parts, *more)
 
 
 def _way(way: RunFigures) -> tuple[str, str, str, str]:
-    evicted = NOTHING if way.evicted_nodes is None else f"{way.evicted_nodes:,}"
-    return _share(way.lent), _share(way.work), _share(way.best), evicted
-
-
-def _share(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:.1%}"
-
-
-def _seconds(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:.1f} s"
+    lent, work, best = (or_nothing(share, "{:.1%}") for share in (way.lent, way.work, way.best))
+    return lent, work, best, or_nothing(way.evicted_nodes, "{:,}")

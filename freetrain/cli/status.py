@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from enum import IntEnum
-from pathlib import Path
 
 import click
 
 from freetrain.cli.helping import command
-from freetrain.cli.listing import LISTING, Shape, listing_options
-from freetrain.cli.options import config_option
-from freetrain.cli.output import print_json
+from freetrain.cli.listing import LISTING, Shape, print_json
+from freetrain.cli.options import json_option
+from freetrain.cli.site import Site
 from freetrain.client.documents import status_document
 from freetrain.config import ConfigError, Loaded, load_config
 from freetrain.daemon.reports.standing import Standing, find_standing
@@ -25,15 +24,13 @@ from freetrain.slurm.queries import PING
 
 
 @command("status", context_settings=LISTING)
-@config_option
-@listing_options
-def status_command(config_path: Path | None, shape: Shape) -> None:
+def status_command(site: Site, shape: Shape) -> None:
     """Say whether a daemon is at work on this machine, what stops it, and how much it lends; anybody may ask.
 
     The exit status is 0 if a daemon is at work and Slurm answers it, and 69 if not. Slurm is not asked. With -P,
     --csv or --format there is a line for each state of nodes and of trainers, with its count.
     """
-    standing = find_standing(load_config(config_path).config)
+    standing = site.standing
     document = status_document(standing)
     counts = {"nodes": document.nodes, "trainers": document.trainers}
     shape.begin(standing)
@@ -61,9 +58,7 @@ class Health(IntEnum):
 
 
 @command("health")
-@config_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def health_command(config_path: Path | None, as_json: bool) -> None:
+def health_command(site: Site, as_json: bool = json_option) -> None:
     """Say in one line whether all is well; Slurm is not asked, and anybody may ask.
 
     The exit status is 0 if a daemon is at work and Slurm answers it, 1 if it lends nothing, has refused the
@@ -72,9 +67,8 @@ def health_command(config_path: Path | None, as_json: bool) -> None:
     """
     standing: Standing | None = None
     try:
-        config = load_config(config_path).config
-        standing = find_standing(config)
-        is_hidden = standing.status is None and (Path(config.state.directory) / STATUS_NAME).exists()
+        standing = site.standing
+        is_hidden = standing.status is None and (site.directory / STATUS_NAME).exists()
         health, why = (Health.UNKNOWN, standing.why_not) if is_hidden else judge_health(standing)
     except FreetrainError as error:
         health, why = Health.UNKNOWN, error.what

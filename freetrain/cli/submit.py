@@ -5,18 +5,19 @@ A training is a held array of one-node tasks with a tag in its comment.
 
 from __future__ import annotations
 
+import functools
 import os
 import pwd
 import shlex
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import click
 
 from freetrain.cli.helping import command
-from freetrain.cli.options import Duration, config_option, options
+from freetrain.cli.options import Duration, argument, config_option, option, options, shared_option
 from freetrain.client.submitting import CheckedTag, TagValues, check_tag, hand_in, prepare, read_slurm
 from freetrain.config import Slurm
 from freetrain.core.fragment_queue import FragmentQueue
@@ -39,28 +40,39 @@ def _option(name: str, key: TagKey) -> Callable[[Callable[..., Any]], Callable[.
     return click.option(f"--{name}", metavar=key.metavar, help=meaning)
 
 
-nodes_option = click.option(
-    "--nodes",
-    metavar="MIN-MAX",
-    help="Nodes that it needs at least and can use at most; a single number is MAX, MIN is then 1. A filler "
-    "(--kind tasks) has no MIN, and without --nodes as many as it has tasks.",
-)
-tag_options: Callable[[Callable[..., Any]], Callable[..., Any]] = options(
-    *(_option(name, key) for name, key in KEYS.items() if name not in _BY_NODES),
-    click.option(
+def _tag_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command an option for each key of a tag; it gets what is said of them as one argument, ``tag``."""
+    names = {*KEYS, "task_nodes"}.difference(_BY_NODES)
+
+    @functools.wraps(command)
+    def with_tag(**given: Any) -> Any:
+        # In the order in which they are given: so they stand in the comment.
+        tag = {name: given.pop(name) for name in tuple(given) if name in names}
+        return command(tag=tag, **given)
+
+    task_nodes = click.option(
         "--task-nodes",
         metavar="MIN-MAX",
         help="Of a filler: least and most nodes of each task. Its size is chosen when it starts, and stays.",
-    ),
-    click.option(
-        "--partition",
-        metavar="NAME",
-        help=f"The preemptible partition [default: the configured slurm.partition, else {Slurm().partition}].",
-    ),
+    )
+    of_keys = (_option(name, key) for name, key in KEYS.items() if name not in _BY_NODES)
+    return options(*of_keys, task_nodes)(with_tag)
+
+
+_nodes = option(
+    "--nodes",
+    "Nodes that it needs at least and can use at most; a single number is MAX, MIN is then 1. A filler "
+    "(--kind tasks) has no MIN, and without --nodes as many as it has tasks.",
+    metavar="MIN-MAX",
 )
-dry_run_option = click.option(
-    "--dry-run", is_flag=True, help="Print the commands, ready for a shell, and do nothing."
+_tag = shared_option(_tag_options)
+_partition = option(
+    "--partition",
+    f"The preemptible partition [default: the configured slurm.partition, else {Slurm().partition}].",
+    metavar="NAME",
 )
+_config = shared_option(config_option)
+_dry_run = option("--dry-run", "Print the commands, ready for a shell, and do nothing.")
 
 
 def warn(sentence: str) -> None:
@@ -73,40 +85,29 @@ def warn(sentence: str) -> None:
     context_settings={"allow_interspersed_args": False},
     first=("--nodes", "--array", "--name", "--dir", "--sbatch"),
 )
-@nodes_option
-@click.option(
-    "--array",
-    metavar="TASKS",
-    help="Hand in a filler: the tasks of an ordinary array, as 0-199, each of which runs once.",
-)
-@click.option(
-    "--sbatch",
-    multiple=True,
-    metavar="OPTION",
-    help="One more option of sbatch, in one word: --sbatch=--gpus-per-node=4. May be repeated.",
-)
-@dry_run_option
-@tag_options
-@click.option(
-    "--part",
-    is_flag=True,
-    help="Where the site lends parts of nodes: each task takes the part that it asks for (--gpus-per-node, "
-    "--cpus-per-task, --mem), and not a whole node.",
-)
-@config_option
-@click.argument("script", type=click.Path(path_type=Path))
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def submit_command(
-    config_path: Path | None,
-    nodes: str | None,
-    array: str | None,
-    partition: str | None,
-    dry_run: bool,
-    sbatch: tuple[str, ...],
-    part: bool,
-    script: Path,
-    arguments: tuple[str, ...],
-    **tag: Unpack[TagValues],
+    nodes: str | None = _nodes,
+    array: str | None = option(
+        "--array",
+        "Hand in a filler: the tasks of an ordinary array, as 0-199, each of which runs once.",
+        metavar="TASKS",
+    ),
+    sbatch: tuple[str, ...] = option(
+        "--sbatch",
+        "One more option of sbatch, in one word: --sbatch=--gpus-per-node=4. May be repeated.",
+        metavar="OPTION",
+    ),
+    dry_run: bool = _dry_run,
+    tag: TagValues = _tag,
+    partition: str | None = _partition,
+    part: bool = option(
+        "--part",
+        "Where the site lends parts of nodes: each task takes the part that it asks for (--gpus-per-node, "
+        "--cpus-per-task, --mem), and not a whole node.",
+    ),
+    config_path: Path | None = _config,
+    script: Path = argument(),
+    arguments: tuple[str, ...] = argument(nargs=-1, type=click.UNPROCESSED),
 ) -> None:
     """Submit SCRIPT as a training that freetrain grows and shrinks with the nodes that are idle.
 
@@ -138,18 +139,13 @@ _HELD = "JobHeldUser"
 
 
 @command("register", first=("--nodes", "--name", "--dir", "--kind", "--dry-run"))
-@nodes_option
-@dry_run_option
-@tag_options
-@config_option
-@click.argument("job", metavar="JOBID")
 def register_command(
-    config_path: Path | None,
-    nodes: str | None,
-    partition: str | None,
-    dry_run: bool,
-    job: str,
-    **tag: Unpack[TagValues],
+    nodes: str | None = _nodes,
+    dry_run: bool = _dry_run,
+    tag: TagValues = _tag,
+    partition: str | None = _partition,
+    config_path: Path | None = _config,
+    job: str = argument(metavar="JOBID"),
 ) -> None:
     """Hand your own waiting job to freetrain: an array of one-node tasks, or a job of one node.
 
@@ -203,13 +199,14 @@ def _plan(job: str, first: Job, comment: str, queue: FragmentQueue) -> tuple[com
 
 
 @command("unregister")
-@click.option(
-    "--to", "partition", metavar="PARTITION", help="Where it is to wait [default: where it waits, if by QOS]."
-)
-@dry_run_option
-@config_option
-@click.argument("job", metavar="JOBID")
-def unregister_command(config_path: Path | None, partition: str | None, dry_run: bool, job: str) -> None:
+def unregister_command(
+    partition: str | None = option(
+        "--to", "Where it is to wait [default: where it waits, if by QOS].", metavar="PARTITION"
+    ),
+    dry_run: bool = _dry_run,
+    config_path: Path | None = _config,
+    job: str = argument(metavar="JOBID"),
+) -> None:
     """Take your own job back from freetrain before it was lent a node: what 'freetrain register' did is undone.
 
     Its tag is removed, it moves to PARTITION, gets your default QOS again if fragments have one of their own,

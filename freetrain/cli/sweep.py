@@ -17,14 +17,13 @@ from typing import NoReturn
 import click
 
 from freetrain.cli.helping import command
-from freetrain.cli.options import option, shared_option, store_option, takes_options
-from freetrain.cli.output import print_json, require_place
+from freetrain.cli.listing import require_place
+from freetrain.cli.options import argument, option, shared_option, store_option
 from freetrain.cli.progress_bars import counting
 from freetrain.cli.replay import replay_command
-from freetrain.cli.runs import comparison_document, print_comparison
+from freetrain.cli.runs import show_comparison
 from freetrain.errors import FreetrainError, InputError, explained
 from freetrain.replay.comparison import compare_sweep
-from freetrain.replay.report import render_comparison, write_page
 from freetrain.replay.sweep import Cell, FinishedReplay, Sweep, do_here, do_on_slurm, known, read_sweep, record
 from freetrain.store import Store, default_store_path
 
@@ -65,9 +64,7 @@ class SweepOptions:
 
 
 @command("sweep", first=("--workers", "--executor", "--picture", "--data", "--json"))
-@takes_options(SweepOptions)
-@click.argument("spec", type=click.Path(path_type=Path), metavar="SPEC.toml")
-def sweep_command(spec: Path, options: SweepOptions) -> None:
+def sweep_command(options: SweepOptions, spec: Path = argument(metavar="SPEC.toml")) -> None:
     """Replay logs in many ways: policies, costs, horizons, whatever SPEC.toml varies (docs/reference/sweeps.md).
 
     Every replay is recorded when it is over, and done once: the same command goes on where it was ended.
@@ -87,9 +84,7 @@ def sweep_command(spec: Path, options: SweepOptions) -> None:
     failed = _do(sweep, len(missing), finished, store, options.quiet)
     comparison = compare_sweep(store.runs(), sweep.name) if len(failed) < len(sweep.cells) else None
     if comparison is not None:
-        if options.picture is not None:
-            write_page(options.picture, render_comparison(comparison))
-        (print_json(comparison_document(comparison)) if options.as_json else print_comparison(comparison))
+        show_comparison(comparison, options.picture, options.as_json)
     if failed:
         raise FreetrainError(
             f"{len(failed)} of {len(sweep.cells)} replays failed: {failed[0].cell.name}: {failed[0].why}",
@@ -99,9 +94,9 @@ def sweep_command(spec: Path, options: SweepOptions) -> None:
 
 def check(cell: Cell) -> None:
     """Refuse what ``freetrain replay`` would refuse at once, before anything is begun."""
-    for argument in cell.arguments:
-        if argument in _ITS_OWN:
-            raise InputError(f"A sweep cannot set {argument}: it sees to that itself.", "Leave it out.")
+    for word in cell.arguments:
+        if word in _ITS_OWN:
+            raise InputError(f"A sweep cannot set {word}: it sees to that itself.", "Leave it out.")
     try:
         replay_command.make_context("freetrain replay", list(cell.arguments))
     except click.ClickException as error:

@@ -8,13 +8,12 @@ import pwd
 import signal
 import sys
 import time
-from pathlib import Path
 
 import click
 
-from freetrain.cli.helping import Group
-from freetrain.cli.options import Duration, config_option
-from freetrain.config import load_config
+from freetrain.cli.helping import group
+from freetrain.cli.options import argument, option
+from freetrain.cli.site import Site
 from freetrain.daemon.publisher import notify
 from freetrain.durations import show_duration
 from freetrain.errors import InputError
@@ -25,24 +24,23 @@ from freetrain.web.server import LivePage, page_server
 _STATUS_EVERY_S = 60.0
 
 
-@click.group("web", cls=Group, invoke_without_command=True)
-@config_option
-@click.option("--host", default="127.0.0.1", help="Address of this machine to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=9811, help="0: any free one.")
-@click.pass_context
-def web_command(context: click.Context, config_path: Path | None, host: str, port: int) -> None:
+@group("web", invoke_without_command=True)
+def web_command(
+    site: Site,
+    host: str = option("--host", "Address of this machine to listen on.", default="127.0.0.1"),
+    port: int = option("--port", "0: any free one.", type=click.IntRange(0, 65535), default=9811),
+) -> None:
     """Show in a browser how the daemon and the machine stand: nodes, trainings, decisions, delays; read-only.
 
     It runs in a process of its own and reads what the daemon published and its database, so run it as the daemon's
     account. Anybody who may connect sees the machine's page, so it listens on this machine alone unless --host
     says otherwise. /me is each user's own page, and /api/v1/ is for programs. Ctrl-C ends it.
     """
-    if context.invoked_subcommand is not None:
+    if click.get_current_context().invoked_subcommand is not None:
         return
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    config = load_config(config_path).config
-    live_page = LivePage(config)
-    server = page_server(host, port, live_page, Identities(config.web, Path(config.state.directory)))
+    live_page = LivePage(site.config)
+    server = page_server(host, port, live_page, Identities(site.config.web, site.directory))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit())
     click.echo(f"The page is at {server.url}")
@@ -58,17 +56,18 @@ def web_command(context: click.Context, config_path: Path | None, host: str, por
 
 
 @web_command.command("token")
-@config_option
-@click.option("--for", "lasts_s", type=Duration(), default="30d", help="How long it counts.")
-@click.argument("user", required=False)
-def token_command(config_path: Path | None, lasts_s: float, user: str | None) -> None:
+def token_command(
+    site: Site,
+    lasts_s: float = option("--for", "How long it counts.", default="30d"),
+    user: str | None = argument(required=False),
+) -> None:
     """Print a token by which 'freetrain web' knows USER: the password on its page, and a program's bearer token.
 
     Run it as the daemon's account. Without USER it is for the user that calls sudo: a site can let users run
     exactly 'sudo -u freetrain freetrain web token' (docs/admins/web.md).
     """
     name = user or os.environ.get("SUDO_USER") or pwd.getpwuid(os.geteuid()).pw_name
-    key = make_key(Path(load_config(config_path).config.state.directory))
+    key = make_key(site.directory)
     try:
         click.echo(make_token(key, name, time.time() + lasts_s))
     except ValueError as error:

@@ -6,7 +6,7 @@ call the same functions, so that there is one way of doing each thing; errors ar
 - ``submitting.py``: tags and sbatch commands, checked.
 - ``trainings.py``: the rows of ``freetrain jobs``.
 - ``explaining.py``: the sentences of ``freetrain explain``, on nodes, trainings and decisions.
-- ``daemons_ledger.py``: the daemon's database, for accounts that may read it.
+- ``daemons_ledger.py``: the daemon's database, for accounts that may read it, and what it lent in a range of time.
 """
 
 from __future__ import annotations

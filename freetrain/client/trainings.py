@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from freetrain.config import Config
 from freetrain.core.fragment import End
@@ -113,31 +114,36 @@ def _trainer_state(submission: Submission, known: TrainerStatus | None, standing
     return TrainerState(known.state) if known else TrainerState.ACTIVE
 
 
-def _training(
-    submission: Submission, lent: set[str], standing: Standing, needs: tuple[Need, ...]
-) -> ListedTraining:
+def _training(submission: Submission, lent: set[str], standing: Standing, needs: Sequence[Need]) -> ListedTraining:
     tag, known = submission.good_tag, standing.trainers.get(submission.id)
     asked = expand_nodes(known.asked) - lent if known and standing.is_at_work else frozenset()
     _, largest_task = (tag and tag.task_nodes) or (1, 1)
     return ListedTraining(
         id=submission.id,
-        name=tag.name if tag else "",
         user=submission.owner,
         account=submission.account,
         word=state_word(_trainer_state(submission, known, standing), lent, asked),
         nodes=sorted(lent),
         asked_nodes=sorted(asked),
-        min_nodes=tag.min_nodes if tag else None,
         max_nodes=(tag.max_nodes or largest_task * len(submission.tasks)) if tag else None,
-        task_nodes=tag.task_nodes if tag else None,
-        samples=known.samples_done if known else None,
-        ends=dict(known.ends) if known else None,
-        costs=dict(known.costs) if known else None,
-        speeds=dict(known.speeds) if known else None,
-        fault=known.fault if known else "",
-        lacks=lacks(needs, tag) if tag else "",
         state=_state(submission, known, standing, len(lent), len(asked)),
+        **facts_of(tag, known, needs),
     )
+
+
+def facts_of(tag: Tag | None, known: TrainerStatus | None, needs: Sequence[Need]) -> dict[str, Any]:
+    """Fields of a listed training that its tag and what is published of it say alone; None: neither is known."""
+    return {
+        "name": tag.name if tag else "",
+        "min_nodes": tag.min_nodes if tag else None,
+        "task_nodes": tag.task_nodes if tag else None,
+        "lacks": lacks(needs, tag) if tag else "",
+        "samples": known.samples_done if known else None,
+        "ends": dict(known.ends) if known else None,
+        "costs": dict(known.costs) if known else None,
+        "speeds": dict(known.speeds) if known else None,
+        "fault": known.fault if known else "",
+    }
 
 
 def _state(submission: Submission, known: TrainerStatus | None, standing: Standing, lent: int, asked: int) -> str:

@@ -120,6 +120,11 @@ def show_value(value: object) -> str:
             return json.dumps(value, ensure_ascii=False, default=str)
 
 
+def or_nothing(value: float | None, form: str) -> str:
+    """A number by a format such as ``{:.1f} s``; a dash for none."""
+    return NOTHING if value is None else form.format(value)
+
+
 def show_time(epoch_s: float | None) -> str:
     """A time in UTC, to the second."""
     return NOTHING if epoch_s is None else f"{datetime.fromtimestamp(epoch_s, UTC):%Y-%m-%d %H:%M:%SZ}"

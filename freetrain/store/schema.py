@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 SCHEMA = "0016"
 """The newest migration's number."""
+OLDEST_SCHEMA = "0008"
+"""Of release 0.2.0, the first one: a store with an older schema cannot be upgraded."""
 MIGRATIONS = Path(__file__).with_name("migrations")
 NO_SCHEMA = "none"
 """Instead of a schema's number: nothing is in the file yet."""
@@ -126,15 +128,19 @@ def _begin_file(path: Path) -> None:
 
 
 def _check_known(found: str, path: Path) -> None:
-    from alembic.script import ScriptDirectory
-
-    known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
-    if found not in known:
+    if found > SCHEMA:
         raise StateError(
             f"The store {path} has schema {found}, this freetrain knows those up to {SCHEMA}: a newer freetrain "
             "wrote it.",
             f"Use that freetrain, or name another store with --store. {begin_anew(path)}",
             # systemd starts the daemon again after the other errors of a store, which may pass.
+            ExitCode.CONFIGURATION,
+        )
+    if found < OLDEST_SCHEMA:
+        raise StateError(
+            f"The store {path} has schema {found}, which freetrain had before its first release, 0.2.0: this "
+            f"freetrain upgrades stores from schema {OLDEST_SCHEMA} on.",
+            f"Let freetrain 0.2.0 upgrade it first, or name another store with --store. {begin_anew(path)}",
             ExitCode.CONFIGURATION,
         )
 
@@ -184,10 +190,14 @@ def find_problems(path: Path) -> list[str]:
     problems += [f"a row of {table} refers to one of {parent} that is not there" for table, _, parent, _ in broken]
     schema = schema_of(path)
     if schema != SCHEMA:
-        is_newer = schema != NO_SCHEMA and schema > SCHEMA
-        remedy = "use the newer freetrain that wrote it" if is_newer else "run 'freetrain db upgrade'"
-        problems.append(f"it has schema {schema}, and this freetrain needs {SCHEMA}: {remedy}")
+        problems.append(f"it has schema {schema}, and this freetrain needs {SCHEMA}: {_remedy(schema)}")
     return problems
+
+
+def _remedy(schema: str) -> str:
+    if schema != NO_SCHEMA and schema > SCHEMA:
+        return "use the newer freetrain that wrote it"
+    return "let freetrain 0.2.0 upgrade it first" if schema < OLDEST_SCHEMA else "run 'freetrain db upgrade'"
 
 
 def schema_of(path: Path) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
+from itertools import islice
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -14,19 +15,28 @@ from freetrain import __version__
 from freetrain.client.documents import (
     JobsDocument,
     NodesDocument,
+    OwnJob,
     OwnJobsDocument,
     StatusDocument,
+    job_entry,
     jobs_document,
     nodes_document,
     status_document,
 )
+from freetrain.client.trainings import ListedTraining, facts_of, state_word
+from freetrain.core.known_trainer import KnownTrainer
+from freetrain.core.throughput import Curve, mean_rates
+from freetrain.daemon.reports.standing import Standing
 from freetrain.daemon.reports.status import TrainerStatus
-from freetrain.slurm.tags import tag_in
-from freetrain.web.page import PageFacts
-from freetrain.web.trainings import listed, own_job, ranked
+from freetrain.lending.training_verdicts import what_helps
+from freetrain.policies.needs import Need
+from freetrain.slurm.parsing import expand_nodes
+from freetrain.slurm.tags import Tag, tag_in
+from freetrain.web.facts import PageFacts
 
 PREFIX = "/api/v1/"
 DESCRIPTION = "openapi.json"
+_MAX_POINTS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,3 +149,63 @@ def _operation(name: str, endpoint: Endpoint) -> dict[str, Any]:
             "503": {"description": "Nothing could be found out for a while."},
         },
     }
+
+
+def ranked(trainers: Iterable[TrainerStatus]) -> list[TrainerStatus]:
+    """The largest first, then those that get none for a reason of their own, then those that wait."""
+
+    def rank(trainer: TrainerStatus) -> tuple[int, int, bool, str]:
+        is_odd = bool(trainer.note or trainer.fault)
+        return -len(expand_nodes(trainer.lent)), -len(expand_nodes(trainer.asked)), not is_odd, trainer.id
+
+    return sorted(trainers, key=rank)
+
+
+def own_job(
+    trainer: TrainerStatus, known: KnownTrainer | None, standing: Standing, needs: Sequence[Need] = ()
+) -> OwnJob:
+    """A training with what would give it more nodes."""
+    tag = tag_in(known.tag) if known else None
+    points, is_claim = curve_points(known, tag)
+    return OwnJob(
+        job=job_entry(listed(trainer, tag, standing, needs)),
+        why=trainer.why,
+        what_helps=what_helps(trainer.verdict, trainer.id),
+        target_samples=tag.target_samples if tag else None,
+        curve=points,
+        curve_is_claim=is_claim,
+    )
+
+
+def listed(trainer: TrainerStatus, tag: Tag | None, standing: Standing, needs: Sequence[Need]) -> ListedTraining:
+    """A training as ``freetrain jobs`` lists it, from what is published; without Slurm its tasks are not known."""
+    nodes, asked = expand_nodes(trainer.lent), expand_nodes(trainer.asked)
+    return ListedTraining(
+        id=trainer.id,
+        user=trainer.owner,
+        account=trainer.account,
+        word=state_word(trainer.state, nodes, asked),
+        nodes=sorted(nodes),
+        asked_nodes=sorted(asked),
+        max_nodes=tag.max_nodes if tag else None,
+        state=_state_text(trainer, len(nodes), standing),
+        **facts_of(tag, trainer, needs),
+    )
+
+
+def _state_text(trainer: TrainerStatus, nodes: int, standing: Standing) -> str:
+    """The state of a training in a word or a sentence; of a look that is past, in the past."""
+    if trouble := standing.trouble_of(trainer):
+        return trouble
+    if nodes:
+        return "runs" if standing.answers else "ran then"
+    return standing.waiting_text(trainer)
+
+
+def curve_points(known: KnownTrainer | None, tag: Tag | None) -> tuple[Curve, bool]:
+    """Nodes and samples per second, a few of many; and whether its owner only claims them."""
+    seen = tuple(mean_rates(known.observations).items()) if known else ()
+    claimed = tag.curve if tag else ()
+    points = [(nodes, rate) for nodes, rate in seen or claimed if nodes > 0 and rate > 0]
+    step = max(1, -(-len(points) // _MAX_POINTS))
+    return (*islice(points, 0, max(len(points) - 1, 0), step), *points[-1:]), not seen

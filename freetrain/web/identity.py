@@ -77,11 +77,7 @@ def make_key(directory: Path) -> bytes:
         create_exclusively(directory / KEY_NAME, secrets.token_bytes(_KEY_BYTES))
     key = read_key(directory)
     if key is None:
-        raise FreetrainError(
-            f"{directory / KEY_NAME} cannot be written.",
-            "Run this as the daemon's account: sudo -u freetrain freetrain web token.",
-            ExitCode.NOT_ALLOWED,
-        )
+        raise _not_allowed(f"{directory / KEY_NAME} cannot be written.")
     return key
 
 
@@ -99,11 +95,7 @@ def read_key(directory: Path) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise FreetrainError(
-            f"cannot read {path}: {error.strerror}.",
-            "Run this as the daemon's account: sudo -u freetrain freetrain web token.",
-            ExitCode.NOT_ALLOWED,
-        ) from error
+        raise _not_allowed(f"cannot read {path}: {error.strerror}.") from error
     # Group and others may not read it, nor may anybody but root or this account have written it.
     is_private = not stat.S_IMODE(facts.st_mode) & 0o077 and facts.st_uid in (0, os.geteuid())
     if not is_private or len(key) != _KEY_BYTES or not stat.S_ISREG(facts.st_mode):
@@ -113,6 +105,11 @@ def read_key(directory: Path) -> bytes | None:
             ExitCode.NOT_ALLOWED,
         )
     return key
+
+
+def _not_allowed(what: str) -> FreetrainError:
+    hint = "Run this as the daemon's account: sudo -u freetrain freetrain web token."
+    return FreetrainError(what, hint, ExitCode.NOT_ALLOWED)
 
 
 class Identities:

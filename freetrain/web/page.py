@@ -5,128 +5,38 @@ Names are left out where the site hides jobs. Nodes with like reasons stand toge
 
 from __future__ import annotations
 
-import re
 from base64 import b64encode
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import groupby
 from math import ceil
-from typing import Any, Literal
+from typing import Any
 
+import numpy as np
 from markupsafe import Markup
 
 from freetrain import __version__
+from freetrain.client.documents import OwnJob
+from freetrain.core.fragment import End
 from freetrain.core.harm import Harm
+from freetrain.core.known_trainer import KnownTrainer
 from freetrain.daemon.reports.standing import Standing
-from freetrain.daemon.reports.status import LookStatus, NodeGroup, NodeStanding, TrainerStatus
+from freetrain.daemon.reports.status import NodeGroup, NodeStanding
 from freetrain.lending.node_verdicts import what_changes
-from freetrain.policies.needs import Need
 from freetrain.showing import pages, palette
-from freetrain.showing.words import count, natural_order, printable
+from freetrain.showing.words import brief_duration, count, natural_order, number
 from freetrain.slurm.parsing import expand_nodes, fold_nodes
 from freetrain.web import over_time
-from freetrain.web.database import DaemonHistory
-from freetrain.web.over_time import NodeLease, PageWindow, draw_node_times, draw_over_time, past_shown_s
-from freetrain.web.trainings import CURVE_HEIGHT, CURVE_WIDTH, list_trainings
+from freetrain.web.api import own_job, own_jobs, ranked
+from freetrain.web.facts import PageFacts, headline_of, without_ids
+from freetrain.web.over_time import NodeLease, PageWindow
 
-Tone = Literal["good", "warning", "bad"]
-_HIDDEN = "(hidden)"
 REFRESH_S = 10
 _MAX_HARMS, _MAX_RESIZES = 20, 8
 _ROW_HEIGHT, _MIN_HEIGHT, _MAX_HEIGHT, _LABEL_EVERY = 14, 28, 420, 14
-
-
-@dataclass(frozen=True, slots=True)
-class Headline:
-    """How the daemon stands: in a word, as the page's heading, how bad that is, and as every listing begins."""
-
-    word: str
-    sentence: str
-    tone: Tone
-    lines: tuple[str, ...]
-
-
-def headline_of(standing: Standing, is_hidden: bool) -> Headline:
-    """The headline; where hidden, the daemon published something that may not be read here."""
-    if is_hidden:
-        why = f"{standing.why_not}."
-        return Headline("unknown", "How the daemon stands is not known here", "bad", (why[:1].upper() + why[1:],))
-    word, sentence, tone = _in_a_word(standing)
-    return Headline(word, sentence, tone, tuple(printable(line) for line in standing.lines()))
-
-
-def _in_a_word(standing: Standing) -> tuple[str, str, Tone]:
-    status, look = standing.status, standing.look
-    if status is None or not standing.is_at_work:
-        return "no daemon", "No daemon is at work here", "bad"
-    if status.silent_since_s is not None:
-        return "cannot look", "The daemon cannot look at Slurm", "bad"
-    if look is None:
-        return "no look yet", "The daemon has not looked yet", "warning"
-    if standing.stopped_by:
-        return "stopped", "Nothing is lent: the daemon is stopped", "warning"
-    if look.paused_by:
-        return "paused", "Nothing more is lent: the daemon is paused", "warning"
-    if status.daemon.mode != "act":
-        does = {"observe": "observes", "advise": "advises"}.get(status.daemon.mode, status.daemon.mode)
-        return does, f"The daemon {does} and lends nothing", "warning"
-    return "lends", f"{look.lent_nodes:,} of {count(look.idle_nodes, 'idle node')} are lent", "good"
-
-
-def nameless_standing(standing: Standing) -> Standing:
-    """How the daemon stands, without a name or an id of a training, a user or a job."""
-    status = standing.status
-    if status is None or status.look is None:
-        return standing
-    return replace(standing, status=replace(status, look=_nameless_look(status.look)))
-
-
-def nameless_past(past: DaemonHistory) -> DaemonHistory:
-    """What was lent and what delays there were; decisions and commands would name trainings."""
-    return DaemonHistory(
-        stays=tuple(stay._replace(trainer="") for stay in past.stays),
-        harms=tuple(replace(harm, job="", fragments=()) for harm in past.harms),
-        why_not=past.why_not,
-    )
-
-
-def _nameless_look(look: LookStatus) -> LookStatus:
-    return replace(
-        look,
-        rejected_examples=(_HIDDEN,) * bool(look.rejected_examples),
-        nodes=tuple(replace(group, trainer="", why=without_ids(group.why)) for group in look.nodes),
-        trainers=tuple(
-            TrainerStatus("", "", trainer.state, lent=trainer.lent, asked=trainer.asked)
-            for trainer in look.trainers
-        ),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class PageFacts:
-    """What the page is made of.
-
-    Attributes:
-        is_hidden: whether the daemon published something that may not be read here.
-        is_private: whether the site hides jobs from users who do not own them: then nobody is named.
-        needs: what the policy needs to know of trainings.
-    """
-
-    standing: Standing
-    past: DaemonHistory
-    is_hidden: bool = False
-    is_private: bool = False
-    needs: tuple[Need, ...] = ()
-
-    @property
-    def shown(self) -> PageFacts:
-        """What everybody may see."""
-        if not self.is_private:
-            return self
-        return replace(self, standing=nameless_standing(self.standing), past=nameless_past(self.past))
 
 
 @cache
@@ -161,7 +71,7 @@ def render(facts: PageFacts) -> str:
         past=past,
         map=node_map,
         about_map=", ".join(f"{nodes} {state}" for state, nodes in node_map.counts.items()) or "no nodes",
-        over_time=draw_over_time(standing.status.recent, window) if standing.status else None,
+        over_time=over_time.draw_over_time(standing.status.recent, window) if standing.status else None,
         sizes=over_time,
         rows=_node_rows(facts, stays, colours, window),
         colours=colours,
@@ -197,7 +107,8 @@ def window_of(facts: PageFacts) -> PageWindow:
     known_until_s = standing.now_s if standing.answers else looked_s
     began_s = [period.from_s for period in status.recent] if status else []
     began_s += [stay.from_s for stay in facts.past.stays]
-    return PageWindow(standing.now_s, known_until_s, past_shown_s(standing.now_s, min(began_s, default=looked_s)))
+    past_s = over_time.past_shown_s(standing.now_s, min(began_s, default=looked_s))
+    return PageWindow(standing.now_s, known_until_s, past_s)
 
 
 def _node_rows(
@@ -210,7 +121,7 @@ def _node_rows(
         return None
     # What was foreseen at a look that is past is no forecast any more.
     ahead = groups if facts.standing.answers else ()
-    image = draw_node_times(names, stays, ahead, colours, window)
+    image = over_time.draw_node_times(names, stays, ahead, colours, window)
     height = min(_MAX_HEIGHT, max(_MIN_HEIGHT, _ROW_HEIGHT * len(names)))
     # Labels stand this many pixels apart at least, so that they do not overlap.
     step = max(1, round(_LABEL_EVERY * len(names) / height))
@@ -243,8 +154,6 @@ _MAX_NAMED = 256
 _Cell = tuple[int, int, str, NodeGroup]
 MAX_ROWS = 40
 _MAX_FOLDED, _LONGEST = 300, 140
-_LIKE = ((re.compile(r"\bjob \d\S*"), "a job"), (re.compile(r"\b\d+ s\b"), "some seconds"))
-"""What tells reasons apart that are alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,13 +241,6 @@ def gather_reasons(groups: Iterable[NodeGroup]) -> list[NodeReason]:
     return rows[:MAX_ROWS]
 
 
-def without_ids(why: str) -> str:
-    """A reason without what tells it apart from reasons that are alike, as the ids of jobs."""
-    for pattern, words in _LIKE:
-        why = pattern.sub(words, why)
-    return why
-
-
 def _reason(state: NodeStanding, why: str, members: list[NodeGroup]) -> NodeReason:
     names = natural_order(name for group in members for name in expand_nodes(group.nodes))
     folded = fold_nodes(names[:_MAX_FOLDED])
@@ -352,3 +254,147 @@ def _reason(state: NodeStanding, why: str, members: list[NodeGroup]) -> NodeReas
         nodes=folded[:_LONGEST].rpartition(",")[0] + ", …" if is_cut and "," in folded else folded,
         until_s=min(ends, default=None),
     )
+
+
+# With 500 the first paint takes twice as long.
+MAX_TRAININGS = 200
+CURVE_WIDTH, CURVE_HEIGHT = 88, 26
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePicture:
+    """Samples per second on so many nodes: paths of SVG's, and words; only claimed where nothing was seen yet."""
+
+    line: str
+    dots: str
+    is_claim: bool
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRow:
+    """A row of the table: what the API says of a training, and a picture of its curve, if that is known."""
+
+    own: OwnJob
+    curve: CurvePicture | None
+
+    @property
+    def wants(self) -> str:
+        """How many nodes it asks for; empty: unknown."""
+        least, most = self.own.job.min_nodes, self.own.job.max_nodes
+        if least is None:
+            return ""
+        if most is None:
+            return f"{least} or more"
+        return str(least) if least == most else f"{least}–{most}"
+
+
+def list_trainings(standing: Standing, known: Mapping[str, KnownTrainer]) -> tuple[list[TrainingRow], int]:
+    """The trainings that the last look showed, and how many more there are."""
+    look = standing.last_look
+    if look is None:
+        return [], 0
+    shown = ranked(look.trainers)[:MAX_TRAININGS]
+    jobs = [own_job(trainer, known.get(trainer.id), standing) for trainer in shown]
+    rows = [TrainingRow(own, draw_curve(own.curve, own.curve_is_claim)) for own in jobs]
+    return rows, look.trainers_left_out + len(look.trainers) - len(rows)
+
+
+def draw_curve(points: Sequence[tuple[int, float]], is_claim: bool) -> CurvePicture | None:
+    """The picture of a curve; None: nothing is known."""
+    if not points:
+        return None
+    most_nodes, most_rate = points[-1][0], max(rate for _, rate in points)
+    places = [
+        (2 + (CURVE_WIDTH - 4) * nodes / most_nodes, CURVE_HEIGHT - 2 - (CURVE_HEIGHT - 4) * rate / most_rate)
+        for nodes, rate in points
+    ]
+    words = ", ".join(f"{number(rate)}/s on {nodes}" for nodes, rate in points)
+    return CurvePicture(
+        line=f"M2 {CURVE_HEIGHT - 2}" + "".join(f"L{x:.1f} {y:.1f}" for x, y in places),
+        dots="".join(f"M{x:.1f} {y:.1f}h0" for x, y in places),
+        is_claim=is_claim,
+        words=f"{'samples, as its owner says' if is_claim else 'samples seen'}: {words} nodes",
+    )
+
+
+_LOST = (End.PREEMPTED, End.RELEASED, End.TIMED_OUT, End.NODE_FAILED, End.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTraining:
+    """A training as its owner's page shows it: what the API says, progress from 0 to 1, and SVG paths."""
+
+    own: OwnJob
+    size_text: str
+    progress: float | None
+    left_text: str
+    ends_text: str
+    nodes_path: str
+    top_nodes: int
+    curve: CurvePicture | None
+
+
+def render_own(facts: PageFacts, user: str) -> str:
+    """The page of this user."""
+    window = window_of(facts)
+    return fill(
+        "own.html.j2",
+        facts,
+        user=user,
+        trainings=[_training(own, facts.past.stays, window) for own in own_jobs(facts, user).jobs],
+        past_text=brief_duration(window.past_s),
+        sizes=(over_time.WIDTH, over_time.HEIGHT),
+    )
+
+
+def _training(own: OwnJob, stays: Iterable[NodeLease], window: PageWindow) -> OwnTraining:
+    path, top = _nodes_over_time([stay for stay in stays if stay.trainer == own.job.id], window)
+    return OwnTraining(
+        own=own,
+        size_text=_size_text(own),
+        progress=min((own.job.samples or 0.0) / own.target_samples, 1.0) if own.target_samples else None,
+        left_text=_left_text(own),
+        ends_text=_ends_text(own),
+        nodes_path=path,
+        top_nodes=top,
+        curve=draw_curve(own.curve, own.curve_is_claim),
+    )
+
+
+def _size_text(own: OwnJob) -> str:
+    job = own.job
+    size = f"{len(job.nodes)} of {job.max_nodes} nodes" if job.max_nodes else count(len(job.nodes), "node")
+    return f"{size}, {len(job.asked_nodes)} more starting" if job.asked_nodes else size
+
+
+def _left_text(own: OwnJob) -> str:
+    """How long what is left takes at the speed that was seen on as many nodes as it has."""
+    if not (own.target_samples and own.curve and own.job.nodes) or own.curve_is_claim:
+        return ""
+    sizes, rates = zip(*own.curve, strict=True)
+    rate = float(np.interp(len(own.job.nodes), sizes, rates))
+    left_s = max(own.target_samples - (own.job.samples or 0.0), 0.0) / rate
+    return f"about {brief_duration(left_s)} more on {count(len(own.job.nodes), 'node')}"
+
+
+def _ends_text(own: OwnJob) -> str:
+    ends = own.job.ends or {}
+    return ", ".join(f"{ends[end]} {end}" for end in map(str, _LOST) if ends.get(end))
+
+
+def _nodes_over_time(stays: Sequence[NodeLease], window: PageWindow) -> tuple[str, int]:
+    ends_s = [window.known_until_s if stay.until_s is None else stay.until_s for stay in stays]
+    changes = [(max(stay.from_s, window.from_s), 1) for stay in stays]
+    changes += [(max(end_s, window.from_s), -1) for end_s in ends_s]
+    # At one time, nodes that leave come first: a node that changes hands within is counted once.
+    changes.sort()
+    sizes = np.cumsum([change for _, change in changes])
+    top = int(max(sizes, default=0))
+    if not top:
+        return "", 0
+    steps = (
+        f"H{over_time.WIDTH * window.share(time_s):.1f}V{over_time.HEIGHT - over_time.HEIGHT * size / top:.1f}"
+        for (time_s, _), size in zip(changes, sizes, strict=True)
+    )
+    return f"M0 {over_time.HEIGHT}{''.join(steps)}V{over_time.HEIGHT}z", top

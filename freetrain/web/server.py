@@ -23,11 +23,10 @@ from freetrain.showing.ready_text import HttpAnswer, HttpRequest, ReadyTextServe
 from freetrain.store.store import DAEMONS_STORE
 from freetrain.web import page
 from freetrain.web.api import DESCRIPTION, ENDPOINTS, PREFIX, as_json, description
-from freetrain.web.database import DaemonHistory, read_history
+from freetrain.web.facts import DaemonHistory, PageFacts, read_history
 from freetrain.web.identity import Identities, UnknownUserError
 from freetrain.web.over_time import PAST_S
-from freetrain.web.own_page import render_own
-from freetrain.web.page import PageFacts, render
+from freetrain.web.page import render, render_own
 
 log = logging.getLogger(__name__)
 

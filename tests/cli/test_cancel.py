@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from freetrain.cli import cancel
 from freetrain.cli.main import cli
 from freetrain.core.job import JobState
 from freetrain.errors import ExitCode
@@ -23,7 +22,7 @@ TAG = "freetrain:min=1,max=4"
 @pytest.fixture
 def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
     fake = FakeSlurm()
-    monkeypatch.setattr(cancel, "OpenedWhenAsked", lambda *_: fake)
+    monkeypatch.setattr("freetrain.cli.site.OpenedWhenAsked", lambda *_: fake)
     (tmp_path / "freetrain.toml").write_text(f"[state]\ndirectory = '{tmp_path}'\n")
     monkeypatch.setenv("FREETRAIN_CONFIG", str(tmp_path / "freetrain.toml"))
     return fake
@@ -84,7 +83,7 @@ def test_the_audit_says_who_did_it(slurm: FakeSlurm, tmp_path: Path, monkeypatch
     ledger = Store.open(tmp_path / "freetrain.db").ledger()
     ledger.record_command(1e9, ("scontrol", "release", "7_1"), "grow", "1:3", "done")
     array = slurm.submit_array(TAG)
-    monkeypatch.setattr("freetrain.cli.noting.pwd.getpwuid", lambda _: type("", (), {"pw_name": "root"}))
+    monkeypatch.setattr("freetrain.cli.site.pwd.getpwuid", lambda _: type("", (), {"pw_name": "root"}))
     monkeypatch.setenv("SUDO_USER", "alice")
     run(array)
     assert CliRunner().invoke(cli, ["pause", "--reason", "new firmware"]).exit_code == 0

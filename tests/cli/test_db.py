@@ -13,7 +13,7 @@ from freetrain.daemon.state_directory import claim
 from freetrain.errors import ExitCode
 from freetrain.store import Store, schema
 from freetrain.store.schema import schema_of
-from tests.store.samples import begin_older_store
+from tests.store.samples import begin_store_of_first_release
 
 
 @pytest.fixture
@@ -41,9 +41,9 @@ def test_a_whole_database_is_said_to_be_whole(path: Path) -> None:
 
 
 def test_problems_are_listed_and_the_status_says_so(path: Path) -> None:
-    set_schema(path, "0001")
+    set_schema(path, "0015")
     result = run("check")
-    assert (result.exit_code, "schema 0001" in result.stdout) == (ExitCode.STATE_IO, True)
+    assert (result.exit_code, "schema 0015" in result.stdout) == (ExitCode.STATE_IO, True)
     assert len(json.loads(run("check", "--json").stdout)["problems"]) == 1
 
 
@@ -85,12 +85,12 @@ def test_a_backup_goes_where_it_is_wanted(path: Path, tmp_path: Path) -> None:
 def test_an_upgrade_says_from_where_to_where_and_leaves_a_copy(path: Path) -> None:
     assert "already" in run("upgrade").stdout
     path.unlink()
-    begin_older_store(path, "0004")
-    assert run("upgrade", "--dry-run").stdout == f"would bring {path} from schema 0004 to {schema.SCHEMA}\n"
+    begin_store_of_first_release(path)
+    assert run("upgrade", "--dry-run").stdout == f"would bring {path} from schema 0008 to {schema.SCHEMA}\n"
     assert run("check").exit_code == ExitCode.STATE_IO
-    assert run("upgrade").stdout == f"{path} was brought from schema 0004 to {schema.SCHEMA}.\n"
+    assert run("upgrade").stdout == f"{path} was brought from schema 0008 to {schema.SCHEMA}.\n"
     assert run("check").exit_code == ExitCode.OK
-    assert path.with_name("freetrain.db.schema-0004.backup").exists()
+    assert path.with_name("freetrain.db.schema-0008.backup").exists()
 
 
 @pytest.mark.parametrize("reading", ["audit", "history", "ledger", "runs"])

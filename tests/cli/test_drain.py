@@ -178,7 +178,7 @@ def test_waiting_ends_when_the_daemon_has_looked_and_no_fragment_is_left(
                 running(monkeypatch)
 
     running(monkeypatch, FRAGMENT)
-    monkeypatch.setattr("freetrain.cli.pause.time.sleep", sleep)
+    monkeypatch.setattr("freetrain.cli.orders.time.sleep", sleep)
     result = freetrain("drain", "n[001-003]", "--wait")
     assert result.exit_code == 0, result.stderr
     assert next(tries) == 3

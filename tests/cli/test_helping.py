@@ -75,11 +75,13 @@ def test_former_names_are_taken_and_not_shown() -> None:
 
 
 def test_every_command_about_a_daemon_takes_its_configuration_by_one_name() -> None:
-    names = {name for name, found in COMMANDS.items() for option in found.params if option.name == "config_path"}
+    kinds = ("config_path", "site")
+    options = {
+        name: [option for option in found.params if option.name in kinds] for name, found in COMMANDS.items()
+    }
+    names = {name for name, found in options.items() if found}
     assert {"submit", "register", "unregister", "jobs", "config init", "config check", "daemon", "web"} <= names
-    for name in names:
-        (option,) = (option for option in COMMANDS[name].params if option.name == "config_path")
-        assert option.opts == ["--config"]
+    assert all([option.opts for option in options[name]] == [["--config"]] for name in names)
 
 
 def test_alone_it_says_where_you_stand(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

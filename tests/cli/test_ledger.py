@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from freetrain.cli import ledger
 from freetrain.cli.main import cli
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.harm import Harm
@@ -155,7 +154,7 @@ def test_what_cannot_be_meant_is_said(arguments: tuple[str, ...], says: str) -> 
 
 def test_where_accounting_tells_something_else_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     slurm = FakeSlurm()
-    monkeypatch.setattr(ledger, "OpenedWhenAsked", lambda *_: slurm)
+    monkeypatch.setattr("freetrain.cli.site.OpenedWhenAsked", lambda *_: slurm)
     assert "there is nothing to check against" in run("--month", "2026-02", "--check").stderr
     slurm.config = f"{CONFIG}AccountingStorageType = accounting_storage/slurmdbd\n"
     slurm.runs = lambda arrays: [run for run in slurm.history if run.id.split("_")[0] in arrays]

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from freetrain.cli.main import cli
-from freetrain.cli.noting import who_am_i
+from freetrain.cli.site import who_am_i
 from freetrain.errors import ExitCode
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmRefusedError
@@ -17,7 +17,7 @@ from tests.daemon.fake_slurm import FakeSlurm
 @pytest.fixture
 def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
     fake = FakeSlurm()
-    monkeypatch.setattr("freetrain.cli.cancel.OpenedWhenAsked", lambda *_: fake)
+    monkeypatch.setattr("freetrain.cli.site.OpenedWhenAsked", lambda *_: fake)
     config = tmp_path / "freetrain.toml"
     config.write_text(f"[state]\ndirectory = '{tmp_path}'\nstop_file = '{tmp_path}/run/STOP'\n")
     monkeypatch.setenv("FREETRAIN_CONFIG", str(config))

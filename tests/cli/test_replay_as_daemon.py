@@ -43,7 +43,9 @@ def log(path: Path) -> SiteLog:
 
 def options(path: Path, *words: str) -> ReplayOptions:
     with replay_command.make_context("replay", [str(path), *words]) as context:
-        return ReplayOptions(**{name: value for name, value in context.params.items() if name != "logs"})
+        return ReplayOptions(
+            **{name: value for name, value in context.params.items() if name not in ("logs", "definitions")}
+        )
 
 
 def replayed(path: Path, *words: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from freetrain.replay.as_daemon.lent import Timing, Wakes
 
 def options(*words: str) -> ReplayOptions:
     values = replay_command.make_context("replay", ["site.psv", *words]).params
-    return ReplayOptions(**{name: value for name, value in values.items() if name != "logs"})
+    return ReplayOptions(**{name: value for name, value in values.items() if name not in ("logs", "definitions")})
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from freetrain.cli import pause
+from freetrain.cli import site
 from freetrain.cli.main import cli
 from freetrain.client import trainings
 from freetrain.config import Config
@@ -25,7 +25,7 @@ PAUSED = f"{TAG} | paused after 5 failures in a row: see its output, then run fr
 @pytest.fixture
 def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
     fake = FakeSlurm()
-    for module in (pause, trainings):
+    for module in (site, trainings):
         monkeypatch.setattr(module, "OpenedWhenAsked", lambda *_: fake)
     config = tmp_path / "freetrain.toml"
     config.write_text(f'[state]\ndirectory = "{tmp_path}"\n')

@@ -6,7 +6,7 @@ import re
 import pytest
 from click.testing import CliRunner
 
-from freetrain.cli.output import flatten, print_json, print_table
+from freetrain.cli.listing import flatten, print_json, print_table
 from freetrain.cli.runs import runs_group
 from freetrain.errors import InputError, StateError
 from freetrain.showing.words import show_time, show_value

@@ -14,9 +14,8 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from freetrain.cli.jobs import Chosen
+from freetrain.cli.jobs import Chosen, draw
 from freetrain.cli.main import cli
-from freetrain.cli.top import draw
 from freetrain.config import Config
 from freetrain.daemon.reports.standing import find_standing
 from freetrain.daemon.reports.status import LookStatus, NodeGroup, StatusFile, TrainerStatus

@@ -30,7 +30,7 @@ from freetrain.slurm.errors import SlurmUnfitError
 from freetrain.store.schema import SCHEMA
 from freetrain.store.store import DAEMONS_STORE, Store
 from tests.daemon.fake_slurm import CONFIG, FakeSlurm
-from tests.store.samples import begin_older_store
+from tests.store.samples import begin_store_of_first_release
 
 MOUNTS = """\
 22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
@@ -137,14 +137,14 @@ def test_it_is_waited_for_while_it_changes_an_old_database(
     caplog.set_level("INFO")
     path = Path(config.state.directory) / DAEMONS_STORE
     path.parent.mkdir()
-    begin_older_store(path, "0004")
+    begin_store_of_first_release(path)
     Service(Loaded(config), FakeSlurm(), lambda: Loaded(config)).run(cycles=1)
-    doing = f"bringing the database from schema 0004 to {SCHEMA}"
+    doing = f"bringing the database from schema 0008 to {SCHEMA}"
     _asking, migration, _looking, ready, _stopping = systemd()
     assert re.fullmatch(rf"EXTEND_TIMEOUT_USEC=\d{{10}}\nSTATUS={doing}", migration)
     assert "READY=1" in ready
     assert any(message.startswith(doing) for message in caplog.messages)
-    assert list(path.parent.glob(f"{DAEMONS_STORE}.schema-0004.backup"))
+    assert list(path.parent.glob(f"{DAEMONS_STORE}.schema-0008.backup"))
 
 
 def test_every_cycle_is_a_decision_that_can_be_asked_for(config: Config) -> None:

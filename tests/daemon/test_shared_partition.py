@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.big_site import named_in
-from freetrain.cli.cancel import cancel_orders, panic_orders
+from freetrain.cli.orders import cancel_orders, panic_orders
 from freetrain.config import Config, Slurm
 from freetrain.core.fragment import End
 from freetrain.core.fragment_queue import FragmentQueue

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
+import sqlite3
+from contextlib import closing
 from pathlib import Path
-
-from alembic import command
 
 from freetrain.core.decision import Decision, Placement, Status
 from freetrain.core.place import Place
 from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.core.value import counts_of, total_value
-from freetrain.store import NewRun, TrainerRecord, schema
-from freetrain.store.engine import for_writing, make_migration_engine
+from freetrain.store import NewRun, TrainerRecord
 
 NAMES = tuple(f"n{number:02d}" for number in range(12))
 
@@ -52,9 +52,12 @@ def new_run(command: str = "replay log.txt", node_names: tuple[str, ...] = NAMES
     return NewRun(command, "0.1.0", settings, 1.7e9, 1704067200.0, 1704153600.0, node_names)
 
 
-def begin_older_store(path: Path, older: str) -> None:
-    """A store as a freetrain with this schema began it."""
-    with for_writing(make_migration_engine(path)).begin() as connection:
-        config = schema._config()
-        config.attributes["connection"] = connection
-        command.upgrade(config, older)
+def begin_store_of_first_release(path: Path) -> None:
+    """A store as release 0.2.0 began it, without a row."""
+    released = Path(__file__).with_name("released") / "0.2.0.db.gz"
+    path.write_bytes(gzip.decompress(released.read_bytes()))
+    with closing(sqlite3.connect(path)) as connection, connection:
+        tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        for (table,) in tables:
+            if table != "alembic_version":
+                connection.execute(f"DELETE FROM {table}")

@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import base64
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -14,10 +11,8 @@ from freetrain.core.place import Place
 from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer, TrainerPast
 from freetrain.errors import StateError
-from freetrain.store import schema
 from freetrain.store.packing import PackedDecision, Packer, Roll, compressed, decompressed, unpack, unpack_serving
-from freetrain.store.store import Store
-from tests.store.samples import BERT, NAMES, PLACEMENT, PROBLEM, RESNET, begin_older_store, decide, new_run
+from tests.store.samples import BERT, NAMES, PLACEMENT, PROBLEM, RESNET
 
 TRAINERS = (RESNET, BERT, *(Trainer(f"t{number}", ((1, 1.0),)) for number in range(3)))
 IDS = [trainer.id for trainer in TRAINERS]
@@ -138,57 +133,3 @@ def test_a_damaged_or_unknown_decision_is_a_state_error():
     for wrong in (b"\x09" + packed.problem[1:], b""):
         with pytest.raises(StateError, match="packed in a way"):
             unpack(PackedDecision(wrong, packed.placement), 0.0, NAMES, lambda numbers: [])
-
-
-OLD = {
-    1: (
-        "0eAt6XJBB6u2#y(FUqXS&x<csvNAL>&@<3c%1_ElO)kkSOI5N`DlSM(O(`u<s?~{(R<cR6P|`7u)rnTBDK%8mvB1T$$uv>YF^Y|i1=_&C"
-        "Adun!rWq=s^pAQ*Mn)z^Mixc}W<~}^W(Fn(Mn;elCJ+h20BgV>dj",
-        "0eAtEVqjp1uCCRIj#jEEHB{0uiPeF#Vq;kuSs57^8JGaCSqJ6",
-    ),
-    2: (
-        "0eAs*kzG#1Fbv0&jRSB5<Y%kux>by758R`Qs&?_(pf0KM!C)|PZ5~Ow?U6`{<M?m;XXVTptG{3{R-KJ*98{|!&vFFQz0uyQcY+GsL?pum2"
-        "$m!rlqLyP%u>-nN7l!PAFK)eFa;k&b%E<VD+SgYEX%AYg+Mqe-Do2z_9&v)e%w7B#u35o+mV_u%?#UwaD9>HbmK~I2V?gno6$Izgtt`RTA"
-        "$pR{6wlBBE@R15xS%DJ^{bX(J1XHireEfCX`g+66uVTcb>Wi=WVNdvVhN7nZ|aSJj8iG=WD=g+tKL$sW+NHhzrK7-C+y3PO9&)0^I(0+o="
-        "s;A%tLQJ<8YFvd^3S{o$N1IDg=5$r)d=1>^CX7+a(>?LT2wdz=",
-        "0eAsD$uSCmFc1aNP4FbYPN9Vso<s<XC|T?_ki<e_?yfd=kC}ytd_@dl)fgmWu1Jzq3TBU7(x!(bu){9tYp*o!F<jr*ege1VyvKbGa3i~4%"
-        "+_?KBSV%Ra|9gF",
-    ),
-}
-"""Decisions as a store of schema 0004 kept them."""
-
-
-def test_decisions_of_an_older_store_are_written_anew(tmp_path, monkeypatch):
-    path = tmp_path / "runs.db"
-    with monkeypatch.context() as older:
-        begin_older_store(path, "0004")
-        # The journal of today writes a column that there was not.
-        with closing(sqlite3.connect(path)) as connection, connection:
-            connection.execute("ALTER TABLE trainers ADD COLUMN last_s FLOAT")
-        older.setattr(schema, "SCHEMA", "0004")
-        with Store.open(path).begin_run(new_run()) as run:
-            run.record(PROBLEM, decide())
-            run.record(PROBLEM, decide())
-            run.record(PROBLEM, decide())
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("ALTER TABLE trainers DROP COLUMN last_s")
-        for number, kept in OLD.items():
-            packed_problem, packed_placement = map(base64.b85decode, kept)
-            connection.execute(
-                "UPDATE decisions SET problem = ?, placement = ? WHERE number = ?",
-                (packed_problem, packed_placement, number),
-            )
-        connection.execute("UPDATE decisions SET problem = ? WHERE number = 3", (b"\\x01rubbish",))
-    store = Store.open(path)
-    problem, decision = store.decision(1, 1)
-    assert (problem, decision.placement) == (PROBLEM, PLACEMENT)
-    problem, decision = store.decision(1, 2)
-    added = Place("stranger", 7.5, "resnet"), Place("n03", None, "long gone")
-    assert set(problem.nodes) == {*PROBLEM.nodes, *added}
-    assert {trainer: set(names) for trainer, names in decision.placement.items()} == {
-        "resnet": {"n01", "stranger"},
-        "bert": {"n11", "n07"},
-        "nobody": {"n06"},
-    }
-    with pytest.raises(StateError, match="packed in a way"):
-        store.decision(1, 3)

@@ -23,7 +23,7 @@ from freetrain.store import Store, engine, schema
 from freetrain.store.engine import as_state_errors
 from freetrain.store.schema import SCHEMA, back_up, find_problems, name_of_backup, remove_old_backups, schema_of
 from freetrain.store.tables import Base
-from tests.store.samples import PROBLEM, begin_older_store, decide, new_run
+from tests.store.samples import PROBLEM, begin_store_of_first_release, decide, new_run
 
 SHIPPED_MIGRATIONS, SHIPPED = schema.MIGRATIONS, schema.SCHEMA
 FULL = 2  # https://www.sqlite.org/pragma.html#pragma_synchronous
@@ -70,7 +70,8 @@ def newer_freetrain(tmp_path, monkeypatch):
 
 def test_the_migrations_make_the_tables_as_they_are_declared_and_as_a_new_store_has_them(tmp_path):
     migrated, new = tmp_path / "migrated.db", Store.open(tmp_path / "new.db").path
-    begin_older_store(migrated, SHIPPED)
+    begin_store_of_first_release(migrated)
+    Store.open(migrated)
     with engine.make_engine(migrated).connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, Base.metadata) == []
@@ -189,6 +190,23 @@ def test_a_newer_schema_is_refused_and_left_alone(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["runs.db"]
 
 
+@pytest.mark.parametrize("read", [Store.open, Store.open_existing, Store.open_read_only])
+def test_a_schema_of_before_the_first_release_is_refused_with_what_to_do_and_left_alone(tmp_path, read):
+    path = tmp_path / "runs.db"
+    Store.open(path)
+    execute(path, "UPDATE alembic_version SET version_num = '0007'")
+    with pytest.raises(StateError) as caught:
+        read(path)
+    assert caught.value.what == (
+        f"The store {path} has schema 0007, which freetrain had before its first release, 0.2.0: this freetrain "
+        "upgrades stores from schema 0008 on."
+    )
+    assert caught.value.hint.startswith("Let freetrain 0.2.0 upgrade it first, or name another store with --store")
+    assert caught.value.exit_code is ExitCode.CONFIGURATION
+    assert schema_of(path) == "0007"
+    assert not list(tmp_path.glob("*backup*"))
+
+
 def test_a_folder_that_cannot_be_created_is_named(tmp_path):
     (tmp_path / "file").write_text("in the way")
     sentence = complaint(tmp_path / "file" / "folder" / "runs.db")
@@ -270,10 +288,18 @@ def test_damage_is_found(path: Path) -> None:
 
 def test_an_older_schema_is_a_problem_that_is_mended_by_an_upgrade(path: Path) -> None:
     with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '0008'")
+    connection.close()
+    (problem,) = find_problems(path)
+    assert problem == f"it has schema 0008, and this freetrain needs {SCHEMA}: run 'freetrain db upgrade'"
+
+
+def test_a_schema_of_before_the_first_release_is_a_problem_that_only_that_release_mends(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '0004'")
     connection.close()
     (problem,) = find_problems(path)
-    assert problem == f"it has schema 0004, and this freetrain needs {SCHEMA}: run 'freetrain db upgrade'"
+    assert problem.endswith(f"freetrain needs {SCHEMA}: let freetrain 0.2.0 upgrade it first")
 
 
 def test_a_newer_schema_is_a_problem_that_no_upgrade_mends(path: Path) -> None:

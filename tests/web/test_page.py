@@ -17,7 +17,7 @@ from freetrain.core.harm import Harm
 from freetrain.daemon.reports.standing import find_standing
 from freetrain.daemon.reports.status import NodeGroup, TrainerStatus
 from freetrain.store import Store
-from freetrain.web.page import headline_of
+from freetrain.web.facts import headline_of
 from freetrain.web.server import LivePage
 from tests.web.png import read_png
 from tests.web.site import LOOK, Site

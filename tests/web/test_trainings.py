@@ -7,7 +7,7 @@ from freetrain.core.known_trainer import KnownTrainer, TrainerState
 from freetrain.core.throughput import Observation
 from freetrain.daemon.reports.standing import find_standing
 from freetrain.daemon.reports.status import TrainerStatus
-from freetrain.web.trainings import MAX_ROWS, list_trainings
+from freetrain.web.page import MAX_TRAININGS, list_trainings
 from tests.web.site import LOOK, Site
 
 
@@ -16,12 +16,12 @@ def known(tag: str, *seen: Observation) -> dict[str, KnownTrainer]:
 
 
 def test_who_has_most_nodes_comes_first_and_what_is_left_out_is_counted(site: Site) -> None:
-    many = tuple(TrainerStatus(str(number), "u", "active") for number in range(MAX_ROWS + 5))
+    many = tuple(TrainerStatus(str(number), "u", "active") for number in range(MAX_TRAININGS + 5))
     large = TrainerStatus("large", "u", "active", lent="n[1-9]")
     paused = TrainerStatus("z", "u", "paused", note="paused after 5 failures")
     site.publishes(replace(LOOK, trainers=(*many, paused, large), trainers_left_out=7))
     rows, more = list_trainings(find_standing(site.config), {})
-    assert ([row.own.job.id for row in rows[:3]], len(rows), more) == (["large", "z", "0"], MAX_ROWS, 7 + 7)
+    assert ([row.own.job.id for row in rows[:3]], len(rows), more) == (["large", "z", "0"], MAX_TRAININGS, 7 + 7)
 
 
 def test_curves_are_what_was_seen_and_else_what_the_owner_says(site: Site) -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from freetrain.cli.ledger import Key, course_of, entries_of, read_books
+from freetrain.client.daemons_ledger import Key, course_of, entries_of, read_books
 from freetrain.core.fragment import End, Fragment, FragmentState, LentTime
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
 from freetrain.daemon.live_cluster import LentHours

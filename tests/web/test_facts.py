@@ -13,8 +13,8 @@ from sqlalchemy.exc import OperationalError
 
 from freetrain.store import Store
 from freetrain.store.engine import make_engine
-from freetrain.web import database
-from freetrain.web.database import TrainerResize, read_history
+from freetrain.web import facts
+from freetrain.web.facts import TrainerResize, read_history
 from tests.web.site import Site
 
 
@@ -42,7 +42,7 @@ def test_of_a_table_that_keeps_everything_only_the_end_is_looked_at(
     site.remembers()
     now_s = time.time()
     site.lent([("n5", "60000101", now_s - 60, now_s - 30), ("n6", "60000101", now_s - 1e6, now_s - 1e6 + 30)])
-    monkeypatch.setattr(database, "_MAX_FRAGMENTS", 3)
+    monkeypatch.setattr(facts, "_MAX_FRAGMENTS", 3)
     assert [stay.node for stay in read_history(site.path, now_s - 3600, []).stays] == ["n2", "n5"]
 
 
@@ -62,7 +62,7 @@ def test_nothing_is_ever_written(site: Site) -> None:
     with reading.connect() as connection, pytest.raises(OperationalError, match="readonly database"):
         connection.execute(text("DELETE FROM fragments"))
     with make_engine(site.path).begin() as connection:
-        connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
+        connection.execute(text("UPDATE alembic_version SET version_num = '0015'"))
     before = site.path.read_bytes()
     assert "an older freetrain wrote it" in read_history(site.path, 0.0, []).why_not
     assert site.path.read_bytes() == before

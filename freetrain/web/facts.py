@@ -1,16 +1,22 @@
-"""What the page shows of the daemon's database, which it reads and never writes."""
+"""What the pages are made of: how the daemon stands, and what its database tells, which is only read."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
+from typing import Literal
 
 from freetrain.core.harm import Harm
 from freetrain.core.known_trainer import KnownTrainer
+from freetrain.daemon.reports.standing import Standing
+from freetrain.daemon.reports.status import LookStatus, TrainerStatus
 from freetrain.errors import FreetrainError
+from freetrain.policies.needs import Need
+from freetrain.showing.words import count, printable
 from freetrain.store.engine import sensible
 from freetrain.store.journal import DecisionSummary
 from freetrain.store.ledger import DAEMON_COMMAND
@@ -119,3 +125,106 @@ def _command_groups(newest: list[CommandRow]) -> tuple[CommandGroup, ...]:
         why = "; ".join(reasons[:_MAX_REASONS]) + more
         groups.append(CommandGroup(rows[0].time_s, actor, why, rows[0].decision, result, len(rows)))
     return tuple(groups[:MAX_COMMAND_GROUPS])
+
+
+Tone = Literal["good", "warning", "bad"]
+_HIDDEN = "(hidden)"
+_LIKE = ((re.compile(r"\bjob \d\S*"), "a job"), (re.compile(r"\b\d+ s\b"), "some seconds"))
+"""What tells reasons apart that are alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """How the daemon stands: in a word, as the page's heading, how bad that is, and as every listing begins."""
+
+    word: str
+    sentence: str
+    tone: Tone
+    lines: tuple[str, ...]
+
+
+def headline_of(standing: Standing, is_hidden: bool) -> Headline:
+    """The headline; where hidden, the daemon published something that may not be read here."""
+    if is_hidden:
+        why = f"{standing.why_not}."
+        return Headline("unknown", "How the daemon stands is not known here", "bad", (why[:1].upper() + why[1:],))
+    word, sentence, tone = _in_a_word(standing)
+    return Headline(word, sentence, tone, tuple(printable(line) for line in standing.lines()))
+
+
+def _in_a_word(standing: Standing) -> tuple[str, str, Tone]:
+    status, look = standing.status, standing.look
+    if status is None or not standing.is_at_work:
+        return "no daemon", "No daemon is at work here", "bad"
+    if status.silent_since_s is not None:
+        return "cannot look", "The daemon cannot look at Slurm", "bad"
+    if look is None:
+        return "no look yet", "The daemon has not looked yet", "warning"
+    if standing.stopped_by:
+        return "stopped", "Nothing is lent: the daemon is stopped", "warning"
+    if look.paused_by:
+        return "paused", "Nothing more is lent: the daemon is paused", "warning"
+    if status.daemon.mode != "act":
+        does = {"observe": "observes", "advise": "advises"}.get(status.daemon.mode, status.daemon.mode)
+        return does, f"The daemon {does} and lends nothing", "warning"
+    return "lends", f"{look.lent_nodes:,} of {count(look.idle_nodes, 'idle node')} are lent", "good"
+
+
+def nameless_standing(standing: Standing) -> Standing:
+    """How the daemon stands, without a name or an id of a training, a user or a job."""
+    status = standing.status
+    if status is None or status.look is None:
+        return standing
+    return replace(standing, status=replace(status, look=_nameless_look(status.look)))
+
+
+def nameless_past(past: DaemonHistory) -> DaemonHistory:
+    """What was lent and what delays there were; decisions and commands would name trainings."""
+    return DaemonHistory(
+        stays=tuple(stay._replace(trainer="") for stay in past.stays),
+        harms=tuple(replace(harm, job="", fragments=()) for harm in past.harms),
+        why_not=past.why_not,
+    )
+
+
+def _nameless_look(look: LookStatus) -> LookStatus:
+    return replace(
+        look,
+        rejected_examples=(_HIDDEN,) * bool(look.rejected_examples),
+        nodes=tuple(replace(group, trainer="", why=without_ids(group.why)) for group in look.nodes),
+        trainers=tuple(
+            TrainerStatus("", "", trainer.state, lent=trainer.lent, asked=trainer.asked)
+            for trainer in look.trainers
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PageFacts:
+    """What the page is made of.
+
+    Attributes:
+        is_hidden: whether the daemon published something that may not be read here.
+        is_private: whether the site hides jobs from users who do not own them: then nobody is named.
+        needs: what the policy needs to know of trainings.
+    """
+
+    standing: Standing
+    past: DaemonHistory
+    is_hidden: bool = False
+    is_private: bool = False
+    needs: tuple[Need, ...] = ()
+
+    @property
+    def shown(self) -> PageFacts:
+        """What everybody may see."""
+        if not self.is_private:
+            return self
+        return replace(self, standing=nameless_standing(self.standing), past=nameless_past(self.past))
+
+
+def without_ids(why: str) -> str:
+    """A reason without what tells it apart from reasons that are alike, as the ids of jobs."""
+    for pattern, words in _LIKE:
+        why = pattern.sub(words, why)
+    return why

@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from freetrain.cli import cancel
-from freetrain.cli import pause as pause_command
 from freetrain.cli.main import cli
 from freetrain.daemon.controls import pause
 from freetrain.daemon.executor import Executor, Mode
@@ -38,8 +36,7 @@ def slurm(monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
     fake.perform(("scontrol", "update", "JobId=101_0", "ReqNodeList=n1", "TimeLimit=60", "StartTime=now"))
     fake.perform(("scontrol", "release", "101_0"))
     fake.start_what_can()
-    for module in (cancel, pause_command):
-        monkeypatch.setattr(module, "OpenedWhenAsked", lambda *_: fake)
+    monkeypatch.setattr("freetrain.cli.site.OpenedWhenAsked", lambda *_: fake)
     return fake
 
 
