@@ -18,18 +18,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import attrgetter
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from freetrain.core.deadlines import DeadlineRates
-from freetrain.core.place import TRAITS, Place
+from freetrain.core.place import NO_TRAITS, Place, Traits
 from freetrain.core.terms import Sizes, Terms, read_only
 from freetrain.core.trainer import KindChoice, Trainer
 
 _HOLDER = attrgetter("holder")
-_GROUP = attrgetter("until_s", "holder", *TRAITS)
+_GROUP = attrgetter("until_s", "holder", "traits")
 Mask = NDArray[np.bool_]
 EACH_BY_ITSELF = -1
 """No class with which all nodes of a trainer leave."""
@@ -69,8 +69,6 @@ def holders_of(nodes: Sequence[Place]) -> set[str | None]:
 class NodeClass:
     """Nodes that are expected to be taken back at the same time, and have the same traits.
 
-    What follows their names are these traits, as of :class:`freetrain.core.place.Place`.
-
     Attributes:
         life_s: how long they are expected to stay, at most the horizon.
         taken_back: whether they leave before the horizon ends (and cost their holders a loss).
@@ -80,8 +78,7 @@ class NodeClass:
     life_s: float
     taken_back: bool
     names: Mapping[str | None, Sequence[str]]
-    kind: str = ""
-    watts: float = 0.0
+    traits: Traits = NO_TRAITS
 
     @cached_property
     def count(self) -> int:
@@ -96,20 +93,20 @@ def group_nodes(nodes: Sequence[Place], now_s: float, horizon_s: float) -> tuple
     """
     if isinstance(nodes, AlikeNodes):
         return (NodeClass(horizon_s, False, nodes.names),) if nodes else ()
-    groups: defaultdict[tuple[Any, ...], list[str]] = defaultdict(list)
+    groups: defaultdict[tuple[float | None, str | None, Traits], list[str]] = defaultdict(list)
     for node in nodes:
         # Few groups of many nodes: lives are computed for each group, not for each node.
         groups[_GROUP(node)].append(node.name)
-    classes: defaultdict[tuple[Any, ...], defaultdict[str | None, list[str]]] = defaultdict(
+    classes: defaultdict[tuple[float, Traits], defaultdict[str | None, list[str]]] = defaultdict(
         lambda: defaultdict(list)
     )
-    for (end_s, holder, *traits), names in groups.items():
+    for (end_s, holder, traits), names in groups.items():
         life_s = horizon_s if end_s is None else min(end_s - now_s, horizon_s)
         # Negative, so that sorting puts the longest-lived class first.
-        classes[-life_s, *traits][holder] += names
+        classes[-life_s, traits][holder] += names
     return tuple(
-        NodeClass(-minus_s, -minus_s < horizon_s, classes[minus_s, *traits], *traits)
-        for minus_s, *traits in sorted(classes)
+        NodeClass(-minus_s, -minus_s < horizon_s, classes[minus_s, traits], traits)
+        for minus_s, traits in sorted(classes)
         if minus_s < 0
     )
 
@@ -160,7 +157,7 @@ def choices_of(
     rates: DeadlineRates,
 ) -> Choices:
     """The choices that are left, by terms at speed 1 and what each trainer holds, shape (trainers, classes)."""
-    kinds = [node_class.kind for node_class in classes]
+    kinds = [node_class.traits.kind for node_class in classes]
     if len(set(kinds)) <= 1 and not terms.names_kinds and not _tell_ends(terms, held):
         every = read_only(np.ones(held.shape, dtype=bool))
         owner = read_only(np.arange(len(trainers)))

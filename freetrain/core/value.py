@@ -53,6 +53,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from freetrain.core.classes import NodeClass
+from freetrain.core.place import Traits
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.terms import Sizes, Table, Terms, read_only
 
@@ -123,7 +124,7 @@ def useful_time(
     # Classes that live equally long end together: their one loss stands with the last of them.
     is_last[:-1] = whole_s[1:] < whole_s[:-1]
     end_s = taken_back * is_last * terms.known_end_s[:, None]
-    watts = np.array([node_class.watts for node_class in classes])
+    watts = np.array([node_class.traits.watts for node_class in classes])
     # From now on, not from the end of the boot: a node that boots draws, too.
     power = terms.per_joule[:, None] * whole_s * watts
     alone_s = alone_s - terms.leaving_s[:, None] * leaving
@@ -142,7 +143,7 @@ def useful_time(
 
 def _nothing_ends(classes: Sequence[NodeClass], last: Sizes | None) -> bool:
     """Whether all nodes are alike, stay, and cost nothing: so it is in most decisions."""
-    if len(classes) != 1 or classes[0].taken_back or classes[0].watts:
+    if len(classes) != 1 or classes[0].taken_back or classes[0].traits.watts:
         return False
     return last is None or not (last >= 0).any()
 
@@ -192,7 +193,7 @@ def distinct_tables(
     joins = None if may_join is None else may_join.tobytes()
     # As bytes: arrays cannot be keys of a cache.
     held = np.ascontiguousarray(held_nodes, dtype=np.int64).tobytes()
-    return _distinct_tables(terms, held, node_class.life_s, node_class.taken_back, node_class.watts, joins)
+    return _distinct_tables(terms, held, node_class.life_s, node_class.taken_back, node_class.traits.watts, joins)
 
 
 @lru_cache(maxsize=4)  # at each look dealing asks for them first, then deciding
@@ -201,7 +202,7 @@ def _distinct_tables(
 ) -> tuple[Table, Sizes]:
     held_nodes = np.frombuffer(held_bytes, dtype=np.int64)
     may_join = None if joins is None else np.frombuffer(joins, dtype=bool)
-    node_class = NodeClass(life_s, taken_back, {}, watts=watts)
+    node_class = NodeClass(life_s, taken_back, {}, Traits(watts=watts))
     # One number for the kind of trainer, the nodes that it holds and whether it may get new ones.
     key = terms.kind * (int(held_nodes.max(initial=0)) + 1) + held_nodes
     if may_join is not None:

@@ -6,6 +6,7 @@ import numpy as np
 
 from freetrain.core.classes import NodeClass
 from freetrain.core.decision import Allocation
+from freetrain.core.place import Traits
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.terms import Sizes, Table
 from freetrain.core.value import value_tables
@@ -52,6 +53,6 @@ def _typical_class(problem: Problem) -> NodeClass:
     lives_s = [node_class.life_s for node_class in problem.classes]
     taken_back = all(node_class.taken_back for node_class in problem.classes)
     life_s = float(np.average(lives_s, weights=problem.capacity))
-    joules = [node_class.watts * node_class.life_s for node_class in problem.classes]
+    joules = [node_class.traits.watts * node_class.life_s for node_class in problem.classes]
     watts = float(np.average(joules, weights=problem.capacity)) / life_s
-    return NodeClass(life_s, taken_back, {}, watts=watts)
+    return NodeClass(life_s, taken_back, {}, Traits(watts=watts))
