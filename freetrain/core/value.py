@@ -91,7 +91,7 @@ class UsefulTime:
     end_s: Table
     power: Table
 
-    def of(self, rows: NDArray[np.int64] | list[int]) -> UsefulTime:
+    def __getitem__(self, rows: NDArray[np.int64] | list[int]) -> UsefulTime:
         """The useful time of some trainers."""
         return UsefulTime(self.alone_s[rows], self.end_s[rows], self.power[rows])
 

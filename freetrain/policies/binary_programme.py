@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import inf
 
 import highspy
+import numpy as np
 
 from freetrain.guest.channel import QuestionEnd
 from freetrain.guest.guest import Guest
@@ -70,36 +71,27 @@ class ProgrammeGuest:
 
 def solve(programme: BinaryProgramme, *, left_s: Callable[[], float]) -> tuple[tuple[float, ...] | None, str]:
     """Called in the guest: the variables, and what HiGHS says where it is not the proven optimum."""
-    highs = quiet_highs()
+    highs, count = quiet_highs(), len(programme.values)
     highs.setOptionValue("mip_rel_gap", 1e-6)
-    highs.passModel(_model(programme))
+    highs.changeObjectiveSense(highspy.ObjSense.kMaximize)
+    for value in programme.values:
+        highs.addCol(value, 0.0, 1.0, 0, np.array([], np.int32), np.array([]))
+    if programme.integral:
+        highs.changeColsIntegrality(
+            count, np.arange(count, dtype=np.int32), np.full(count, highspy.HighsVarType.kInteger)
+        )
+    for row in programme.rows:
+        places, factors = (
+            np.array([*row.factors], dtype=np.int32),
+            np.array([*row.factors.values()], dtype=np.float64),
+        )
+        highs.addRow(row.least, row.most, len(places), places, factors)
     # Only now: stating the model has taken its share of the time.
     highs.setOptionValue("time_limit", max(left_s(), 0.0))
     highs.run()
     status = highs.getModelStatus()
     found = tuple(highs.getSolution().col_value) or None
     return found, "" if status == highspy.HighsModelStatus.kOptimal else str(status)
-
-
-def _model(programme: BinaryProgramme) -> highspy.HighsLp:
-    model = highspy.HighsLp()
-    columns, rows = len(programme.values), programme.rows
-    model.num_col_, model.num_row_ = columns, len(rows)
-    model.col_cost_ = list(map(float, programme.values))
-    model.col_lower_, model.col_upper_ = [0.0] * columns, [1.0] * columns
-    model.row_lower_ = [max(row.least, -highspy.kHighsInf) for row in rows]
-    model.row_upper_ = [min(row.most, highspy.kHighsInf) for row in rows]
-    model.sense_ = highspy.ObjSense.kMaximize
-    model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    starts, index, value = [0], list[int](), list[float]()
-    for row in rows:
-        index += row.factors.keys()
-        value += map(float, row.factors.values())
-        starts.append(len(index))
-    model.a_matrix_.start_, model.a_matrix_.index_, model.a_matrix_.value_ = starts, index, value
-    if programme.integral:
-        model.integrality_ = [highspy.HighsVarType.kInteger] * columns
-    return model
 
 
 HIGHS = ProgrammeGuest(Guest(imports=(_MODULE,)))

@@ -33,7 +33,7 @@ from freetrain.policies.solver.column_generation import (
     Duals,
     Master,
     Plan,
-    Relaxation,
+    PricingResult,
     generate_columns,
     solve_pricing,
 )
@@ -140,7 +140,7 @@ class BranchAndBound:
     """
 
     master: Master
-    root: Relaxation
+    root: PricingResult
     best: Incumbent
     enumeration: ReducedCostEnumeration
     left_s: Clock
@@ -207,9 +207,7 @@ class BranchAndBound:
         # Modes of change become hopeless only with a better incumbent.
         if self.best.value > self._value_of_structure:
             self._value_of_structure = self.best.value
-            self._structure = self.root.pricing.structure_within(
-                self.best.trainers, self.root.bound - self.best.value
-            )
+            self._structure = self.root.structure_within(self.best.trainers, self.root.bound - self.best.value)
 
     def _strong_branching(self, found: Sequence[Branches], bound: float) -> Sequence[Subproblem]:
         """The branches of the branching after which the bounds are lowest."""
@@ -241,7 +239,7 @@ class BranchAndBound:
         lower, higher = sorted(max(bound, self.best.good_enough_bound) for bound in bounds)
         return higher + _WEIGHT_OF_LOWER * lower
 
-    def _relax(self, branch: BranchLimits, give_up_at: float) -> Relaxation:
+    def _relax(self, branch: BranchLimits, give_up_at: float) -> PricingResult:
         best = self.best
         return generate_columns(
             self.master,
@@ -260,8 +258,7 @@ class BranchAndBound:
         if not self.enumeration.is_promising(bound - best.good_enough_bound):
             return bound
         pricing = solve_pricing(best.trainers, duals, limits, self._structure)
-        relaxed = Relaxation(duals.bound(best.trainers, pricing, limits), duals, pricing)
-        return min(bound, self.enumeration.bound_within(relaxed.bound - best.good_enough_bound, relaxed, limits))
+        return min(bound, self.enumeration.bound_within(pricing.bound - best.good_enough_bound, pricing, limits))
 
     def _by_restricted_bound(self, found: Sequence[Branches]) -> Iterable[tuple[tuple[float, float], Branches]]:
         if len(found) == 1:

@@ -76,16 +76,11 @@ class Duals:
         single, together = np.split(self.growth, [len(trainers.number)])
         return np.asarray(single + together @ trainers.groups[len(single) :])
 
-    def bound(self, trainers: TrainerTypes, pricing: PricingResult, limits: BranchLimits) -> float:
-        """The Lagrangian bound: no plan within the limits is worth more."""
-        paid = np.maximum(self.growth * limits.min_growing, self.growth * limits.max_growing).sum()
-        return float(self.nodes @ trainers.capacity + paid + pricing.value @ trainers.number)
-
 
 def solve_pricing(
-    trainers: TrainerTypes, duals: Duals, limits: BranchLimits | None = None, structure: DPStructure | None = None
+    trainers: TrainerTypes, duals: Duals, limits: BranchLimits, structure: DPStructure | None = None
 ) -> PricingResult:
-    """The best column of each type at these prices; its value is -inf where the limits allow none.
+    """The best column of each type at these prices within the limits, and the bound that the prices prove.
 
     ``structure`` is of the modes that may be part of a better plan; None: all modes.
     """
@@ -99,7 +94,9 @@ def solve_pricing(
     growth = modes.grows * duals.growth_by_type(trainers)[type_of_row]
     value = dp.final.max(axis=1) - growth
     best = _best_rows(type_of_row, value, len(trainers.number))
-    return PricingResult(value[best], best, type_of_row, value, growth, dp)
+    paid = np.maximum(duals.growth * limits.min_growing, duals.growth * limits.max_growing).sum()
+    bound = float(duals.nodes @ trainers.capacity + paid + value[best] @ trainers.number)
+    return PricingResult(bound, duals, value[best], best, type_of_row, value, growth, dp)
 
 
 def _best_rows(type_of_row: Sizes, value: NDArray[np.float64], types: int) -> Rows:
@@ -135,16 +132,20 @@ def _change_modes(trainers: TrainerTypes) -> ChangeModes:
 
 @dataclass(frozen=True)
 class PricingResult:
-    """The best columns at some prices.
+    """The best columns at some prices, within some limits.
 
     Attributes:
-        value: value of the best column of each type, prices paid, shape (types,).
+        bound: the Lagrangian bound: no plan within the limits is worth more.
+        duals: the prices, which prove it.
+        value: value of the best column of each type, prices paid, shape (types,); -inf: the limits allow none.
         best: row of the best column, likewise.
         type_of_row: type of each row of the programme, shape (rows,).
         value_of_row: value of the best column of each row, likewise.
         growth: what each row pays for growing, likewise.
     """
 
+    bound: float
+    duals: Duals
     value: NDArray[np.float64]
     best: Rows
     type_of_row: Sizes
@@ -339,20 +340,6 @@ class Master:
         return self._arrays[name]
 
 
-@dataclass(frozen=True, slots=True)
-class Relaxation:
-    """The best bound that column generation found.
-
-    Attributes:
-        bound: no plan within the branch is worth more.
-        duals: the prices that prove it.
-    """
-
-    bound: float
-    duals: Duals
-    pricing: PricingResult
-
-
 def generate_columns(
     master: Master,
     trainers: TrainerTypes,
@@ -363,8 +350,8 @@ def generate_columns(
     structure: DPStructure | None = None,
     *,
     tail_share: float = 0.0,
-) -> Relaxation:
-    """Add columns until the pricing problem finds none that is better.
+) -> PricingResult:
+    """Add columns until the pricing problem finds none that is better; the pricing with the best bound.
 
     Args:
         master: to which columns are added.
@@ -382,10 +369,9 @@ def generate_columns(
     for _ in range(_MAX_ROUNDS):
         worth, duals, _ = master.relax()
         pricing = solve_pricing(trainers, duals, limits, structure)
-        bound = duals.bound(trainers, pricing, limits)
         # Bounds of column generation do not fall steadily: the best one is kept.
-        if best is None or bound < best.bound:
-            best = Relaxation(bound, duals, pricing)
+        if best is None or pricing.bound < best.bound:
+            best = pricing
         near = max(EXACT * max(1.0, abs(worth)), tail_share * (best.bound - good_enough) if tail_share else 0.0)
         if best.bound <= max(good_enough, worth + near) or worth >= give_up_at:
             break

@@ -51,9 +51,7 @@ def solve(
     of each choice and class, with which the search begins.
     """
     model = state_model(choices, capacity)
-    lp, column = lp_of(model)
-    solver = quiet_highs()
-    solver.passModel(lp)
+    solver, column = highs_with(model)
     solver.setOptionValue("mip_rel_gap", RELATIVE_GAP)
     solver.setOptionValue("presolve", "choose" if presolve else "off")
     begin_with(solver, model, start, column)
@@ -276,49 +274,30 @@ def _counts(
     return np.rint(counts).astype(np.int64)
 
 
-def lp_of(model: pyo.ConcreteModel) -> tuple[highspy.HighsLp, dict[int, int]]:
-    """The model as HiGHS takes it, and the column of each variable by the variable's id().
+def highs_with(model: pyo.ConcreteModel) -> tuple[highspy.Highs, dict[int, int]]:
+    """HiGHS with the model, and the column of each variable by the variable's id().
 
-    It is handed over whole: Pyomo's own interface adds one variable at a time, which takes longer than all the
-    rest.
+    Pyomo's own interface takes longer than all the rest.
     """
-    variables = list(model.component_data_objects(pyo.Var))
-    column = {id(variable): place for place, variable in enumerate(variables)}
-    lp = highspy.HighsLp()
-    lp.num_col_ = len(variables)
-    lp.col_lower_ = np.array([_or_inf(variable.lb, -1) for variable in variables])
-    lp.col_upper_ = np.array([_or_inf(variable.ub, 1) for variable in variables])
-    continuous, integer = highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger
-    lp.integrality_ = [continuous if variable.is_continuous() else integer for variable in variables]
-    _set_objective(lp, model, column)
-    _set_rows(lp, model, column)
-    return lp, column
-
-
-def _set_objective(lp: highspy.HighsLp, model: Any, column: dict[int, int]) -> None:
+    solver, column = quiet_highs(), dict[int, int]()
+    for variable in model.component_data_objects(pyo.Var):
+        place = column[id(variable)] = len(column)
+        solver.addVar(_or_inf(variable.lb, -1), _or_inf(variable.ub, 1))
+        if not variable.is_continuous():
+            solver.changeColIntegrality(place, highspy.HighsVarType.kInteger)
     (objective,) = model.component_data_objects(pyo.Objective, active=True)
     linear = generate_standard_repn(objective.expr, quadratic=False)
-    costs = np.zeros(len(column))
-    for variable, coefficient in zip(linear.linear_vars, linear.linear_coefs, strict=True):
-        costs[column[id(variable)]] = coefficient
-    lp.sense_, lp.col_cost_, lp.offset_ = highspy.ObjSense.kMaximize, costs, float(linear.constant)
-
-
-def _set_rows(lp: highspy.HighsLp, model: Any, column: dict[int, int]) -> None:
-    lower, upper = list[float](), list[float]()
-    starts, index, value = [0], list[int](), list[float]()
+    solver.changeObjectiveSense(highspy.ObjSense.kMaximize)
+    solver.changeObjectiveOffset(float(linear.constant))
+    for variable, cost in zip(linear.linear_vars, linear.linear_coefs, strict=True):
+        solver.changeColCost(column[id(variable)], cost)
     for row in model.component_data_objects(pyo.Constraint, active=True):
         least, body, largest = row.to_bounded_expression(evaluate_bounds=True)
         linear = generate_standard_repn(body, quadratic=False)
-        lower.append(_or_inf(least, -1) - linear.constant)
-        upper.append(_or_inf(largest, 1) - linear.constant)
-        index += [column[id(variable)] for variable in linear.linear_vars]
-        value += linear.linear_coefs
-        starts.append(len(index))
-    lp.num_row_, lp.row_lower_, lp.row_upper_ = len(lower), np.array(lower), np.array(upper)
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    lp.a_matrix_.start_, lp.a_matrix_.index_ = np.array(starts), np.array(index)
-    lp.a_matrix_.value_ = np.array(value, dtype=np.float64)
+        lower, upper = _or_inf(least, -1) - linear.constant, _or_inf(largest, 1) - linear.constant
+        places = np.array([column[id(variable)] for variable in linear.linear_vars], dtype=np.int32)
+        solver.addRow(lower, upper, len(places), places, np.array(linear.linear_coefs, dtype=np.float64))
+    return solver, column
 
 
 def _or_inf(bound: float | None, sign: int) -> float:

@@ -81,17 +81,12 @@ class TrainerTypes:
                 type_of += [len(number)] * len(self.choices_of[type_id])
                 rows += self.choices_of[type_id]
                 number.append(size)
+        by_choice = ("worth", "switching", "now", "before", "joins", "covers", "held")
         return replace(
             self,
+            **{name: getattr(self, name)[rows] for name in by_choice},
             type_of=np.array(type_of, dtype=np.int64),
-            worth=self.worth[rows],
-            switching=self.switching[rows],
-            now=self.now.of(rows),
-            booted=None if self.booted is None else self.booted.of(rows),
-            before=self.before[rows],
-            joins=self.joins[rows],
-            covers=self.covers[rows],
-            held=self.held[rows],
+            booted=None if self.booted is None else self.booted[rows],
             number=np.array(number, dtype=np.int64),
             # Not shared: results are kept by numbers of types and choices, which change here.
             cache={},
@@ -212,8 +207,8 @@ def types_of(problem: Problem) -> tuple[TrainerTypes, list[list[int]]]:
         type_of,
         terms.worth[choices, :sizes],
         switching[choices, :sizes],
-        now.of(choices),
-        booted.of(choices) if boots else None,
+        now[choices],
+        booted[choices] if boots else None,
         value_before_boot(terms, held, ends_of(held, first_of_life), now, booted)[choices],
         (boots_in_time(terms, classes) & options.may_join)[choices],
         options.covers[choices],

@@ -171,7 +171,7 @@ def relaxed(problem: Problem) -> Master:
     master.add_all(np.zeros_like(trainers.held_by_type))
     for _ in range(8):
         _, duals, _ = master.relax()
-        master.add_all(solve_pricing(trainers, duals).counts)
+        master.add_all(solve_pricing(trainers, duals, no_limits(trainers)).counts)
     return master
 
 

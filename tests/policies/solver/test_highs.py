@@ -11,7 +11,6 @@ from freetrain.core.trainer import Trainer
 from freetrain.core.value import total_value, value_tables
 from freetrain.guest.guest import Guest
 from freetrain.policies import find_policy
-from freetrain.policies.binary_programme import quiet_highs
 from freetrain.policies.solver import highs
 from freetrain.policies.solver.knapsack import price_out
 from freetrain.policies.solver.piecewise import counts_by_choice, piecewise_choices, single_class_choices
@@ -42,9 +41,7 @@ def test_the_search_begins_with_the_allocation_that_is_known(seed: int) -> None:
     known = find_policy("freetrain").decide(problem).counts
     choices, capacity = list(piecewise_choices(problem)), problem.capacity.tolist()
     model = highs.state_model(choices, capacity)
-    lp, column = highs.lp_of(model)
-    solver = quiet_highs()
-    solver.passModel(lp)
+    solver, column = highs.highs_with(model)
     solver.setOptionValue("mip_max_improving_sols", 1)
     highs.begin_with(solver, model, counts_by_choice(problem, choices, known).tolist(), column)
     solver.run()
