@@ -10,7 +10,7 @@ import highspy
 import numpy as np
 
 from freetrain.guest.channel import QuestionEnd
-from freetrain.guest.guest import Guest
+from freetrain.guest.guest import Ask, Guest
 
 _MODULE = "freetrain.policies.binary_programme"
 _TOLERANCE = 1e-6
@@ -48,25 +48,24 @@ class BinaryProgramme:
         return True
 
 
-class ProgrammeGuest:
-    """Asks HiGHS (:func:`solve`), in a process that is ended where it does not answer in time."""
+HIGHS = Guest(imports=(_MODULE,)).asking(f"{_MODULE}:solve")
+"""One for the whole process, as its start takes a while; it is started at the first question."""
 
-    def __init__(self, guest: Guest, function: str = f"{_MODULE}:solve") -> None:
-        self._guest = guest
-        self._function = function
 
-    def solve(self, programme: BinaryProgramme, time_s: float) -> tuple[tuple[float, ...] | None, str]:
-        """Values of the variables that keep all rows, the best or the best found in time, and what happened.
+def solve_in_guest(
+    programme: BinaryProgramme, time_s: float, highs: Ask = HIGHS
+) -> tuple[tuple[float, ...] | None, str]:
+    """Values of the variables that keep all rows, the best or the best found in time, and what happened.
 
-        None where there is nothing that may be used; the clause says why. It is empty where all is proven.
-        """
-        report = self._guest.ask(self._function, programme, time_s=time_s)
-        if report.ending is not QuestionEnd.ANSWERED:
-            return None, f"HiGHS {report.message}"
-        found, status_text = report.answer if isinstance(report.answer, tuple) else (None, "it gave no answer")
-        if found is None or not programme.is_met_by(found):
-            return None, f"HiGHS found nothing that may be used ({status_text or 'its own status is OK'})"
-        return found, status_text
+    None where there is nothing that may be used; the clause says why. It is empty where all is proven.
+    """
+    report = highs(programme, time_s=time_s)
+    if report.ending is not QuestionEnd.ANSWERED:
+        return None, f"HiGHS {report.message}"
+    found, status_text = report.answer if isinstance(report.answer, tuple) else (None, "it gave no answer")
+    if found is None or not programme.is_met_by(found):
+        return None, f"HiGHS found nothing that may be used ({status_text or 'its own status is OK'})"
+    return found, status_text
 
 
 def solve(programme: BinaryProgramme, *, left_s: Callable[[], float]) -> tuple[tuple[float, ...] | None, str]:
@@ -92,10 +91,6 @@ def solve(programme: BinaryProgramme, *, left_s: Callable[[], float]) -> tuple[t
     status = highs.getModelStatus()
     found = tuple(highs.getSolution().col_value) or None
     return found, "" if status == highspy.HighsModelStatus.kOptimal else str(status)
-
-
-HIGHS = ProgrammeGuest(Guest(imports=(_MODULE,)))
-"""One for the whole process, as its start takes a while; it is started at the first question."""
 
 
 def quiet_highs() -> highspy.Highs:

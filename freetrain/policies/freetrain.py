@@ -11,8 +11,9 @@ import numpy as np
 from freetrain.core.decision import Allocation, Status
 from freetrain.core.problem import Problem
 from freetrain.core.value import distinct_tables, total_value
+from freetrain.guest.guest import Ask
 from freetrain.policies.greedy import greedy_counts
-from freetrain.policies.solver.guests import COLUMNS, HIGHS, SolverGuest, SolverResult, solve_whole_model
+from freetrain.policies.solver.guests import COLUMNS, HIGHS, SolverResult, ask_solver, solve_whole_model
 from freetrain.policies.solver.knapsack import best_sizes, price_out
 from freetrain.policies.solver.piecewise import PiecewiseChoice, piecewise_choices, single_class_choices
 from freetrain.policies.solver.trainer_types import types_of
@@ -41,8 +42,8 @@ class FreeTrain:
         solver: Solver | str = Solver.AUTO,
         time_limit_s: float = 10.0,
         *,
-        highs: SolverGuest = HIGHS,
-        columns: SolverGuest = COLUMNS,
+        highs: Ask = HIGHS,
+        columns: Ask = COLUMNS,
     ) -> None:
         self._solver = Solver(solver)
         self._time_limit_s = time_limit_s
@@ -75,7 +76,7 @@ class FreeTrain:
     def _with_columns(self, problem: Problem) -> tuple[Allocation, float]:
         greedy = Allocation(greedy_counts(problem), "greedy", Status.FALLBACK)
         asked, known_value = (problem, *types_of(problem)), total_value(problem, greedy.counts)
-        found, took_s = self._columns.ask(*asked, time_s=self._time_limit_s, known_value=known_value)
+        found, took_s = ask_solver(self._columns, *asked, time_s=self._time_limit_s, known_value=known_value)
         return _best_of(problem, greedy, found, "columns"), took_s
 
     def _with_highs(

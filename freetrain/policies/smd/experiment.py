@@ -13,7 +13,8 @@ from functools import partial
 
 import numpy as np
 
-from freetrain.policies.binary_programme import HIGHS, BinaryProgramme, LinearRow, ProgrammeGuest
+from freetrain.guest.guest import Ask
+from freetrain.policies.binary_programme import HIGHS, BinaryProgramme, LinearRow, solve_in_guest
 from freetrain.policies.experiment import Experiment, MethodComparison
 from freetrain.policies.smd.policy import (
     Amounts,
@@ -46,9 +47,7 @@ class OuterSolution:
     why: str = ""
 
 
-def choose(
-    options: Sequence[RunOption], capacity: Amounts, time_s: float, highs: ProgrammeGuest = HIGHS
-) -> OuterSolution:
+def choose(options: Sequence[RunOption], capacity: Amounts, time_s: float, highs: Ask = HIGHS) -> OuterSolution:
     """Options of largest value that fit together, one for each training at most.
 
     1. HiGHS finds the optimum, or the best in its time.
@@ -59,13 +58,13 @@ def choose(
     possible = [number for number, option in enumerate(options) if option.value > 0]
     rows = _rows(options, possible, capacity)
     values = [options[number].value for number in possible]
-    found, why = highs.solve(BinaryProgramme(values, rows), time_s)
+    found, why = solve_in_guest(BinaryProgramme(values, rows), time_s, highs)
     if found is not None:
         chosen = [number for number, taken in zip(possible, found, strict=True) if taken > 0.5]
         # An answer that is not proven may have left room.
         filled = _filled(options, chosen, capacity) if why else tuple(chosen)
         return OuterSolution(filled, _value(options, filled), "HiGHS", why)
-    relaxed, _ = highs.solve(BinaryProgramme(values, rows, integral=False), time_s)
+    relaxed, _ = solve_in_guest(BinaryProgramme(values, rows, integral=False), time_s, highs)
     if relaxed is not None:
         whole = [number for number, share in zip(possible, relaxed, strict=True) if share > 1 - 1e-6]
         filled = _filled(options, whole, capacity)
