@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from freetrain.core.deadlines import DeadlineRates
 from freetrain.core.place import NO_TRAITS, Place, Traits
-from freetrain.core.terms import Sizes, Terms, read_only
+from freetrain.core.terms import Sizes, Table, Terms, read_only
 from freetrain.core.trainer import KindChoice, Trainer
 
 _HOLDER = attrgetter("holder")
@@ -147,6 +147,11 @@ class Choices:
         # Backwards, as numpy keeps the last of several assignments: the first choice that fits stays.
         made[self.trainer[fitting]] = fitting
         return made
+
+    def best_of_each(self, by_choice: Table) -> Table:
+        """The largest numbers of each trainer, shape (trainers, sizes), of rows for its choices."""
+        best: Table = np.maximum.reduceat(by_choice, np.flatnonzero(np.diff(self.trainer, prepend=-1)))
+        return best
 
 
 def choices_of(

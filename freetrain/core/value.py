@@ -171,21 +171,12 @@ def value_before_boot(
     return np.asarray((seconds * np.take_along_axis(terms.worth, alive, axis=1)).sum(axis=1))
 
 
-def value_tables(
-    terms: Terms, held_nodes: Sizes, node_class: NodeClass, may_join: NDArray[np.bool_] | None = None
-) -> Table:
-    """Each trainer's value by its size if all nodes are of one class, shape (trainers, sizes).
-
-    Sizes that a trainer may not have are worth -inf. ``may_join``: whether it may get new nodes; None: all may.
-    """
-    tables, row = distinct_tables(terms, held_nodes, node_class, may_join)
-    return tables[row]
-
-
 def distinct_tables(
     terms: Terms, held_nodes: Sizes, node_class: NodeClass, may_join: NDArray[np.bool_] | None = None
 ) -> tuple[Table, Sizes]:
-    """Value tables, computed once for trainers that are alike and have as many nodes.
+    """Values by size if all nodes are of one class, computed once for trainers that are alike and have as many.
+
+    Sizes that a trainer may not have are worth -inf. ``may_join``: whether it may get new nodes; None: all may.
 
     Returns:
         The tables that differ, shape (tables, sizes), and which of them is each trainer's, shape (trainers,).

@@ -112,8 +112,7 @@ def _net_worth(problem: Problem) -> Table:
     net = terms.worth - price * np.arange(terms.worth.shape[1])
     # Where worth and electricity balance, rounding must not decide.
     net = np.where(np.abs(net) <= _ROUNDING * terms.worth, 0.0, net)
-    best: Table = np.maximum.reduceat(net, np.searchsorted(choices.trainer, np.arange(len(problem.trainers))))
-    return best
+    return choices.best_of_each(net)
 
 
 def heeded_by(policy: object) -> Collection[str] | None:

@@ -9,7 +9,7 @@ from freetrain.core.decision import Allocation
 from freetrain.core.place import Traits
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.terms import Sizes, Table
-from freetrain.core.value import value_tables
+from freetrain.core.value import distinct_tables
 from freetrain.policies.solver.knapsack import price_out
 from freetrain.policies.spread import spread_as_decided, within
 
@@ -41,11 +41,8 @@ def _tables(problem: Problem) -> Table:
     choices, typical = problem.choices, _typical_class(problem)
     held_nodes = problem.held_nodes[choices.trainer]
     may_join = None if choices.is_free else choices.may_join.sum(axis=1) > 0
-    tables = value_tables(choices.terms, held_nodes, typical, may_join)
-    if len(tables) == len(problem.trainers):
-        return tables
-    # A trainer's choices follow each other, so one reduceat takes the best of each.
-    return np.maximum.reduceat(tables, np.searchsorted(choices.trainer, np.arange(len(problem.trainers))))
+    tables, row = distinct_tables(choices.terms, held_nodes, typical, may_join)
+    return choices.best_of_each(tables[row])
 
 
 def _typical_class(problem: Problem) -> NodeClass:

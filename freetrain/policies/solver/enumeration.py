@@ -94,18 +94,16 @@ class ReducedCostEnumeration:
         self._columns_by_square = max(0, enumerated) / slack**2
         if not combination:
             return relaxed.bound
-        if not combination.counts:
+        loss, plan = combination
+        if not plan:
             return relaxed.bound - slack
-        best.improve(combination.counts)
-        return relaxed.bound - combination.loss
+        best.improve(plan)
+        return relaxed.bound - loss
 
 
-@dataclass(frozen=True, slots=True)
-class BestCombination:
-    """The best plan within the slack, and its loss from the bound; where there is none, no counts and inf."""
-
-    loss: float
-    counts: list[Counts]
+Combination = tuple[float, Plan]
+"""The best plan within the slack and its loss from the bound; where there is none, inf and an empty plan."""
+_NO_PLAN: Combination = np.inf, []
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +131,7 @@ class _PartialPlans:
 
 def best_combination(
     pools: Sequence[ColumnPool], number: Sequence[int], capacity: Sizes, prices: Prices, slack: float
-) -> BestCombination | None:
+) -> Combination | None:
     """The best plan within the slack, of all columns within it; None: there are too many partial plans."""
     # In floats: a product of integers would overflow without a word.
     if np.prod(capacity + 1.0) > _MAX_KEYS:
@@ -143,7 +141,7 @@ def best_combination(
         return None
     singles = [_single(type_id, pool, capacity) for type_id, pool in enumerate([*pools, idle])]
     if not all(len(group.loss) for group in singles):
-        return BestCombination(np.inf, [])
+        return _NO_PLAN
     # Identical trainers have equal groups, one for each of them.
     groups = [group for group, alike in zip(singles, [*number, 1], strict=True) for _ in range(alike)]
     while len(groups) > 2:
@@ -154,7 +152,7 @@ def best_combination(
         if merged is None:
             return None
         if not len(merged.loss):
-            return BestCombination(np.inf, [])
+            return _NO_PLAN
         groups.append(merged)
     return _match(groups[0], groups[-1], len(pools), capacity, slack)
 
@@ -205,7 +203,7 @@ def _merge(
 
 def _match(
     first_group: _PartialPlans, second_group: _PartialPlans, types: int, capacity: Sizes, slack: float
-) -> BestCombination:
+) -> Combination:
     """The best plan in which one group uses exactly what the other one leaves."""
     keys, left = _keys(second_group.used, capacity), _keys(capacity - first_group.used, capacity)
     best = _best_of_each(keys, second_group.loss)
@@ -213,10 +211,10 @@ def _match(
     loss = np.where(keys[match] == left, first_group.loss + second_group.loss[match], np.inf)
     row = int(loss.argmin())
     if not loss[row] <= slack:
-        return BestCombination(np.inf, [])
+        return _NO_PLAN
     columns = [*first_group.columns_of(row), *second_group.columns_of(int(match[row]))]
     plan = [[counts for owner, counts in columns if owner == type_id] for type_id in range(types)]
-    return BestCombination(float(loss[row]), [np.array(counts).reshape(-1, len(capacity)) for counts in plan])
+    return float(loss[row]), [np.array(counts).reshape(-1, len(capacity)) for counts in plan]
 
 
 def _single(type_id: int, pool: ColumnPool, capacity: Sizes) -> _PartialPlans:

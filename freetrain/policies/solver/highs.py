@@ -108,40 +108,36 @@ def _declare(model: Any, choices: Sequence[PiecewiseChoice], capacity: Sequence[
 def one_piece_per_interval(model: Any, choices: Sequence[PiecewiseChoice]) -> None:
     """Σ_p picks[j,c,p] = 1."""
 
+    @model.Constraint(model.trainer, model.klass)
     def one_piece(m: Any, j: int, c: int) -> Any:
         return sum(m.picks[j, c, p] for p in range(len(choices[j].pieces[c]))) == 1
-
-    model.one_piece = pyo.Constraint(model.trainer, model.klass, rule=one_piece)
 
 
 def sizes_lie_in_their_pieces(model: Any, choices: Sequence[PiecewiseChoice]) -> None:
     """part[j,c,p] ≤ (max_p − min_p) · picks[j,c,p]."""
 
+    @model.Constraint(model.piece)
     def in_piece(m: Any, j: int, c: int, p: int) -> Any:
         return m.part[j, c, p] <= _length(choices[j].pieces[c][p]) * m.picks[j, c, p]
-
-    model.in_piece = pyo.Constraint(model.piece, rule=in_piece)
 
 
 def sizes_count_the_living(model: Any, choices: Sequence[PiecewiseChoice]) -> None:
     """Σ_{c' ≤ c} nodes[j,c'] = Σ_p (min_p · picks[j,c,p] + part[j,c,p])."""
 
+    @model.Constraint(model.trainer, model.klass)
     def living(m: Any, j: int, c: int) -> Any:
         size = sum(
             piece.min_nodes * m.picks[j, c, p] + m.part[j, c, p] for p, piece in enumerate(choices[j].pieces[c])
         )
         return sum(m.nodes[j, longer_lived] for longer_lived in range(c + 1)) == size
 
-    model.living = pyo.Constraint(model.trainer, model.klass, rule=living)
-
 
 def classes_suffice(model: Any, capacity: Sequence[int]) -> None:
     """Σ_j nodes[j,c] ≤ capacity_c."""
 
+    @model.Constraint(model.klass)
     def suffices(m: Any, c: int) -> Any:
         return sum(m.nodes[j, c] for j in m.trainer) <= capacity[c]
-
-    model.suffices = pyo.Constraint(model.klass, rule=suffices)
 
 
 def one_choice_each(model: Any, choices: Sequence[PiecewiseChoice]) -> None:
@@ -160,10 +156,9 @@ def one_choice_each(model: Any, choices: Sequence[PiecewiseChoice]) -> None:
             m.picks[j, whole, p] for p, piece in enumerate(choices[j].pieces[whole]) if piece.max_nodes == 0
         )
 
+    @model.Constraint(pyo.RangeSet(0, len(rows) - 1))
     def one_choice(m: Any, row: int) -> Any:
         return sum(gets_some(m, j) for j in rows[row]) <= 1 if len(rows[row]) > 1 else pyo.Constraint.Skip
-
-    model.one_choice = pyo.Constraint(pyo.RangeSet(0, len(rows) - 1), rule=one_choice)
 
 
 def no_migration(model: Any, choices: Sequence[PiecewiseChoice], capacity: Sequence[int]) -> None:
@@ -181,10 +176,12 @@ def no_migration(model: Any, choices: Sequence[PiecewiseChoice], capacity: Seque
         pieces = enumerate(choices[j].pieces[whole])
         return [(piece, m.picks[j, whole, p]) for p, piece in pieces if piece.min_nodes > now]
 
+    @model.Constraint(model.trainer, model.klass)
     def keeps(m: Any, j: int, c: int) -> Any:
         held = choices[j].held[c]
         return m.nodes[j, c] >= held * sum(pick for _, pick in growth(m, j)) if held else pyo.Constraint.Skip
 
+    @model.Constraint(model.trainer, model.klass)
     def gains(m: Any, j: int, c: int) -> Any:
         held, now = choices[j].held[c], sum(choices[j].held)
         return m.nodes[j, c] <= held + sum(
@@ -192,9 +189,6 @@ def no_migration(model: Any, choices: Sequence[PiecewiseChoice], capacity: Seque
             for piece, pick in growth(m, j)
             if choices[j].joins[c]
         )
-
-    model.keeps = pyo.Constraint(model.trainer, model.klass, rule=keeps)
-    model.gains = pyo.Constraint(model.trainer, model.klass, rule=gains)
 
 
 def growth_waits_for_boots(model: Any, choices: Sequence[PiecewiseChoice], capacity: Sequence[int]) -> None:
@@ -207,11 +201,10 @@ def growth_waits_for_boots(model: Any, choices: Sequence[PiecewiseChoice], capac
     def grown(m: Any, j: int, c: int) -> list[Any]:
         return [m.picks[j, c, p] for p, piece in enumerate(choices[j].pieces[c]) if piece.grown]
 
+    @model.Constraint(model.trainer, model.klass)
     def waits(m: Any, j: int, c: int) -> Any:
         picks = grown(m, j, c)
         return sum(picks) == sum(grown(m, j, whole)) if picks and c < whole else pyo.Constraint.Skip
-
-    model.waits = pyo.Constraint(model.trainer, model.klass, rule=waits)
 
 
 def ends_are_charged(model: Any, choices: Sequence[PiecewiseChoice], capacity: Sequence[int]) -> None:
@@ -221,6 +214,7 @@ def ends_are_charged(model: Any, choices: Sequence[PiecewiseChoice], capacity: S
     Σ_{c'} nodes[j,c'] ≤ Σ_p min(Σ_{c'} capacity_c', max_p) · picks[j,c,p].
     """
 
+    @model.Constraint(model.trainer, model.klass)
     def hurts(m: Any, j: int, c: int) -> Any:
         pieces = choices[j].pieces[c]
         if not any(piece.evicted for piece in pieces):
@@ -230,8 +224,6 @@ def ends_are_charged(model: Any, choices: Sequence[PiecewiseChoice], capacity: S
         return sum(m.nodes[j, klass] for klass in together) <= sum(
             min(there, piece.max_nodes) * m.picks[j, c, p] for p, piece in enumerate(pieces) if piece.evicted
         )
-
-    model.hurts = pyo.Constraint(model.trainer, model.klass, rule=hurts)
 
 
 def value_is_maximal(model: Any, choices: Sequence[PiecewiseChoice]) -> None:
