@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
-from typing import overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,13 +47,7 @@ class AlikeNodes(Sequence[Place]):
     def __iter__(self) -> Iterator[Place]:
         return (Place(name, holder=holder) for holder, names in self.names.items() for name in names)
 
-    @overload
-    def __getitem__(self, at: int) -> Place: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> tuple[Place, ...]: ...
-
-    def __getitem__(self, at: int | slice) -> Place | tuple[Place, ...]:
+    def __getitem__(self, at: Any) -> Any:
         return tuple(self)[at]
 
     def __eq__(self, other: object) -> bool:
@@ -180,9 +174,11 @@ def choices_of(
                 lasts.append(last)
     owner = read_only(np.array(rows, dtype=np.int64))
     may_join = read_only(np.array(joins, dtype=bool).reshape(len(rows), len(kinds)))
+    own, speed_of = terms.of(owner), np.array(speeds)
+    at_speed = own.with_worth(own.worth * speed_of[:, None], speed_of)
     return Choices(
         owner,
-        rates.on(_at_speed(terms.of(owner), np.array(speeds)), rows, speeds),
+        rates.on(at_speed, rows, speeds),
         may_join,
         read_only(may_join | (held[owner] > 0)),
         read_only(np.array(lasts, dtype=np.int64)),
@@ -231,12 +227,3 @@ def _until(mask: Mask, has: Mask, ends: Sequence[int]) -> Iterator[tuple[Mask, i
         if mask[first : last + 1].any():
             yield mask & (np.arange(len(mask)) <= last), last
         first = last + 1
-
-
-def _at_speed(terms: Terms, speed: NDArray[np.float64]) -> Terms:
-    # One kind for equal curves at equal speeds: their tables are computed once. numpy 2.0 returns the inverse with
-    # more axes than other releases do, hence reshape.
-    _, kind = np.unique(np.stack([terms.kind, speed]), axis=1, return_inverse=True)
-    return replace(
-        terms, worth=read_only(terms.worth * speed[:, None]), kind=read_only(kind.reshape(-1).astype(np.int64))
-    )

@@ -215,7 +215,7 @@ class _Slot:
 
     def _ratio(self, row: int, before: PlacedRing | None, ring: PlacedRing) -> float:
         gain = self._gain(row, ring) - self._gain(row, before)
-        cost = self._cost(ring) - self._cost(before)
+        cost = self._costs.of(ring) - self._costs.of(before)
         return gain / cost if cost > 0 else (float("inf") if gain > 0 else 0.0)
 
     def _gain(self, row: int, ring: PlacedRing | None) -> float:
@@ -225,9 +225,6 @@ class _Slot:
         after = job.samples + samples_in_slot(job, ring, self._slot_s)
         before = utility.of(job.samples, job.target_samples, job.weight)
         return utility.of(after, job.target_samples, job.weight) - before
-
-    def _cost(self, ring: PlacedRing | None) -> float:
-        return 0.0 if ring is None else self._costs.of(ring)
 
 
 _SLOTS, _SLOT_S = 60, 300.0

@@ -195,8 +195,10 @@ class RingCosts:
         self._places = max(sum(books.free.values()), 1)
         self._links, self._uplinks = sum(books.link.values()), sum(books.uplink.values())
 
-    def of(self, ring: PlacedRing) -> float:
-        """The cost of one ring."""
+    def of(self, ring: PlacedRing | None) -> float:
+        """The cost of one ring; of none, 0."""
+        if ring is None:
+            return 0.0
         cost = ring.width / self._places
         if ring.bytes_per_s:
             cost += ring.servers * ring.bytes_per_s / max(self._links, ring.bytes_per_s)
