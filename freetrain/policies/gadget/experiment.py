@@ -19,7 +19,7 @@ import numpy as np
 
 from freetrain.policies.aiming import AimedSizes
 from freetrain.policies.equal_share import equal_sizes
-from freetrain.policies.experiment import Experiment, MethodComparison
+from freetrain.policies.experiment import Experiment, Figures
 from freetrain.policies.gadget.links import LinkBooks, PlacedRing, RingCosts, RingServer
 from freetrain.policies.gadget.policy import LINEAR, LOG, Utility
 
@@ -233,56 +233,8 @@ _LINK_BYTES_PER_S, _UPLINK_BYTES_PER_S = 3e9, 12e9
 _RESCALE_S = 10.0
 _UTILITIES = {"linear": LINEAR, "log": LOG}
 
-_Key = Callable[[RingJob], float]
 _Fill = Callable[[Sequence[RingJob]], Mapping[str, PlacedRing]]
 """Trainings that wait or run → their rings in a slot."""
-
-
-def _remaining_s(job: RingJob) -> float:
-    rate = job.model.rate(job.fixed_width, -(-job.fixed_width // 4), _LINK_BYTES_PER_S)
-    return (job.target_samples - job.samples) / rate
-
-
-_RULES: Mapping[str, _Key] = {
-    "FIFO": lambda job: job.arrives,
-    "LAS": lambda job: job.attained_s,
-    "DRF": lambda job: job.fixed_width,
-    "Tetris": lambda job: job.fixed_width * _remaining_s(job),
-}
-"""Rule → its key: trainings with the least are served first."""
-
-
-def _compare(seed: int) -> Iterator[MethodComparison]:
-    """40, 80 and 120 trainings in 60 slots of five minutes; all have until the end to be done."""
-    for count in (40, 80, 120):
-        arrivals = _arrivals(random.Random(seed), count)
-        ways: dict[str, _Fill] = {
-            "equal share": _equal_rings,
-            **{rule: partial(_by_rule, key) for rule, key in _RULES.items()},
-        }
-        others = {way: _by_slots(arrivals, fill) for way, fill in ways.items()}
-        for name, utility in _UTILITIES.items():
-            gadget = _by_slots(arrivals, partial(_gadget, utility))
-            setting, worth = f"{name}, {count} trainings", partial(_worth, utility)
-            for other, jobs in others.items():
-                yield MethodComparison(setting, "utility", "GADGET", other, worth(gadget), worth(jobs))
-            completed = _completed(gadget), _completed(others["equal share"])
-            yield MethodComparison(setting, "completed", "GADGET", "equal share", *completed)
-
-
-EXPERIMENT = Experiment(
-    "GADGET: utility of all trainings, and how many are completed",
-    _compare,
-    (
-        f"{len(_SERVERS)} servers of 4 GPUs on 4 leaves, links of 3 GB/s, uplinks of 12 GB/s; a change of "
-        f"ring costs {_RESCALE_S:g} s.",
-        "equal share: elastic rings of equal width, in powers of two, embedded with bandwidth reserved as "
-        "GADGET's are, and kept where they are while their width stays.",
-        "FIFO, LAS, DRF and Tetris: fixed rings, of half of each training's largest, first-fit, bandwidth shared; "
-        "who finds no room is passed over.",
-        "GADGET's paper reports more utility than the state of the art; we know of no public figure.",
-    ),
-)
 
 
 def _worth(utility: Utility, jobs: Sequence[RingJob]) -> float:
@@ -361,7 +313,12 @@ def _embedded(books: LinkBooks, jobs: Sequence[RingJob], widths: Sequence[int]) 
     return rings
 
 
-def _by_rule(key: _Key, jobs: Sequence[RingJob]) -> Mapping[str, PlacedRing]:
+def _remaining_s(job: RingJob) -> float:
+    rate = job.model.rate(job.fixed_width, -(-job.fixed_width // 4), _LINK_BYTES_PER_S)
+    return (job.target_samples - job.samples) / rate
+
+
+def _by_rule(key: Callable[[RingJob], float], jobs: Sequence[RingJob]) -> Mapping[str, PlacedRing]:
     """Rings of fixed width on the first places that are free, bandwidth shared; passed over with too few."""
     free = {server.name: server.places for server in _SERVERS}
     rings = {}
@@ -381,3 +338,42 @@ def _by_rule(key: _Key, jobs: Sequence[RingJob]) -> Mapping[str, PlacedRing]:
             sharing = max(split[name] for name, _ in ring.workers)
             rings[id_] = replace(ring, bytes_per_s=contended(_LINK_BYTES_PER_S, sharing))
     return rings
+
+
+_OTHERS: Mapping[str, _Fill] = {
+    "equal share": _equal_rings,
+    "FIFO": partial(_by_rule, lambda job: job.arrives),
+    "LAS": partial(_by_rule, lambda job: job.attained_s),
+    "DRF": partial(_by_rule, lambda job: job.fixed_width),
+    "Tetris": partial(_by_rule, lambda job: job.fixed_width * _remaining_s(job)),
+}
+"""Other ways to give rings; by a rule trainings with the least of its key are served first."""
+
+
+def _run(seed: int) -> Iterator[Figures]:
+    """40, 80 and 120 trainings in 60 slots of five minutes; all have until the end to be done."""
+    for count in (40, 80, 120):
+        arrivals = _arrivals(random.Random(seed), count)
+        others = {other: _by_slots(arrivals, fill) for other, fill in _OTHERS.items()}
+        for name, utility in _UTILITIES.items():
+            trained = {"GADGET": _by_slots(arrivals, partial(_gadget, utility)), **others}
+            setting = f"{name}, {count} trainings"
+            yield Figures(setting, "utility", {method: _worth(utility, jobs) for method, jobs in trained.items()})
+            elastic = ("GADGET", "equal share")
+            yield Figures(setting, "completed", {method: _completed(trained[method]) for method in elastic})
+
+
+EXPERIMENT = Experiment(
+    "GADGET: utility of all trainings, and how many are completed",
+    _run,
+    tuple(("GADGET", other) for other in _OTHERS),
+    (
+        f"{len(_SERVERS)} servers of 4 GPUs on 4 leaves, links of 3 GB/s, uplinks of 12 GB/s; a change of "
+        f"ring costs {_RESCALE_S:g} s.",
+        "equal share: elastic rings of equal width, in powers of two, embedded with bandwidth reserved as "
+        "GADGET's are, and kept where they are while their width stays.",
+        "FIFO, LAS, DRF and Tetris: fixed rings, of half of each training's largest, first-fit, bandwidth shared; "
+        "who finds no room is passed over.",
+        "GADGET's paper reports more utility than the state of the art; we know of no public figure.",
+    ),
+)

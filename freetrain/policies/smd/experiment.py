@@ -15,7 +15,7 @@ import numpy as np
 
 from freetrain.guest.guest import Ask
 from freetrain.policies.binary_programme import HIGHS, BinaryProgramme, LinearRow, solve_in_guest
-from freetrain.policies.experiment import Experiment, MethodComparison
+from freetrain.policies.experiment import Experiment, Figures
 from freetrain.policies.smd.policy import (
     Amounts,
     Floats,
@@ -171,17 +171,16 @@ _COMPARED = (
 )
 
 
-def _compare(seed: int) -> Iterator[MethodComparison]:
+def _run(seed: int) -> Iterator[Figures]:
     """50 trainings with servers and workers, on 64 GPUs, 400 CPUs and 2,400 GB, and on twice that."""
     for times in (1, 2):
-        worth = utilities(seed, times)
-        for method, other in _COMPARED:
-            yield MethodComparison(f"x{times}", "utility", method, other, worth[method], worth[other])
+        yield Figures(f"x{times}", "utility", utilities(seed, times))
 
 
 EXPERIMENT = Experiment(
     f"SMD: utility of the completions of {_JOBS} trainings",
-    _compare,
+    _run,
+    _COMPARED,
     (
         "SMD: the fastest size of each training, then a knapsack. grid: that size on a grid, epsilon 0.05.",
         "menu (smd, sizes = menu) is freetrain's: the knapsack may take smaller sizes.",
