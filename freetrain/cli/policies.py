@@ -17,7 +17,7 @@ from freetrain.cli.progress_bars import counting
 from freetrain.config import Config, load_config
 from freetrain.daemon.trainers.needs import needs_of, say_missing_in_queue
 from freetrain.errors import FreetrainError
-from freetrain.policies.experiment import SEEDS, Experiment, Figures
+from freetrain.policies.experiment import SEEDS, Experiment, MethodFigures
 from freetrain.policies.measured import MEASURED
 from freetrain.policies.registry import POLICIES, catalogue
 from freetrain.showing.words import NOTHING, show_value
@@ -99,8 +99,8 @@ def bench_command(system: str, seeds: int, as_json: bool) -> None:
         click.echo(note)
 
 
-def _seed_by_seed(experiment: Experiment, seeds: int, quiet: bool) -> Sequence[Sequence[Figures]]:
-    done: list[Sequence[Figures]] = []
+def _seed_by_seed(experiment: Experiment, seeds: int, quiet: bool) -> Sequence[Sequence[MethodFigures]]:
+    done: list[Sequence[MethodFigures]] = []
     with suppress(KeyboardInterrupt), counting("seeds", seeds, quiet) as tell:
         for seed in range(seeds):
             done.append(tuple(experiment.run(seed)))

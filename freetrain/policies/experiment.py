@@ -24,7 +24,7 @@ Cell = str | int | float
 
 @dataclass(frozen=True, slots=True)
 class ResultTable:
-    """Figures of an experiment."""
+    """MethodFigures of an experiment."""
 
     title: str
     columns: tuple[str, ...]
@@ -33,7 +33,7 @@ class ResultTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class MethodFigures:
     """A figure, such as ``utility``, of each method on the same trainings, those of one seed."""
 
     setting: str
@@ -51,12 +51,12 @@ class Experiment:
     """
 
     title: str
-    run: Callable[[int], Iterable[Figures]]
+    run: Callable[[int], Iterable[MethodFigures]]
     compared: Sequence[tuple[str, str]]
     notes: tuple[str, ...]
     less_is_better: bool = False
 
-    def table(self, by_seed: Sequence[Sequence[Figures]]) -> ResultTable:
+    def table(self, by_seed: Sequence[Sequence[MethodFigures]]) -> ResultTable:
         """A table of the seeds that are there, with a row for each comparison of which there are both figures."""
         rows = tuple(
             self._row(figures, *pair)
@@ -67,7 +67,7 @@ class Experiment:
         how = f"ratio ± half of its 95 % interval, {len(by_seed)} seeds; 1 within it: no difference was seen."
         return ResultTable(self.title, COLUMNS, rows, (how, *self.notes))
 
-    def _row(self, by_seed: Sequence[Figures], method: str, against: str) -> tuple[Cell, ...]:
+    def _row(self, by_seed: Sequence[MethodFigures], method: str, against: str) -> tuple[Cell, ...]:
         """Means of both, the mean ratio with its 95 % interval, and what that says."""
         pairs = [(figures.by_method[method], figures.by_method[against]) for figures in by_seed]
         ratio, half = (round(number, 3) for number in interval([own / other for own, other in pairs if other]))

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from freetrain.cli.main import cli
 from freetrain.policies.dltap import experiment as dltap
-from freetrain.policies.experiment import COLUMNS, Experiment, Figures, interval
+from freetrain.policies.experiment import COLUMNS, Experiment, MethodFigures, interval
 from freetrain.policies.gadget import experiment as gadget
 from freetrain.policies.smd import experiment as smd
 from freetrain.policies.synergy import experiment as synergy
@@ -49,7 +49,7 @@ def test_there_is_no_verdict_within_the_interval(
     of_method: tuple[float, ...], less_is_better: bool, verdict: str
 ) -> None:
     experiment = Experiment("Any", lambda seed: (), (("ours", "theirs"),), (), less_is_better)
-    by_seed = [(Figures("here", "work", {"ours": figure, "theirs": 1.0}),) for figure in of_method]
+    by_seed = [(MethodFigures("here", "work", {"ours": figure, "theirs": 1.0}),) for figure in of_method]
     (row,) = experiment.table(by_seed).rows
     assert row[6] == pytest.approx(mean(of_method), abs=1e-3)
     assert row[-1] == verdict
@@ -113,7 +113,7 @@ def test_trainings_are_done_sooner_with_tune_than_with_shares_and_later_where_al
 
 
 def test_the_command_prints_a_table_and_its_notes(monkeypatch: pytest.MonkeyPatch) -> None:
-    figures = [Figures("here", "work", {"DLTAP": 2.0, "packing": 1.0, "alone": 1.0})]
+    figures = [MethodFigures("here", "work", {"DLTAP": 2.0, "packing": 1.0, "alone": 1.0})]
     monkeypatch.setattr(dltap, "EXPERIMENT", replace(dltap.EXPERIMENT, run=lambda seed: figures))
     shown = CliRunner().invoke(cli, ["bench", "dltap", "--seeds", "1"])
     assert "here" in shown.stdout
@@ -123,10 +123,10 @@ def test_the_command_prints_a_table_and_its_notes(monkeypatch: pytest.MonkeyPatc
 
 
 def test_ctrl_c_prints_the_table_of_the_seeds_that_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(seed: int) -> list[Figures]:
+    def run(seed: int) -> list[MethodFigures]:
         if seed == 3:
             raise KeyboardInterrupt
-        return [Figures("here", "work", {"ours": 1.0 + seed, "theirs": 1.0})]
+        return [MethodFigures("here", "work", {"ours": 1.0 + seed, "theirs": 1.0})]
 
     monkeypatch.setattr(dltap, "EXPERIMENT", Experiment("Interrupted", run, (("ours", "theirs"),), ()))
     document = json.loads(CliRunner().invoke(cli, ["bench", "dltap", "--json"]).stdout)

@@ -16,7 +16,7 @@ from freetrain.policies.dltap.placer import (
     crossing_pairs,
     place_tasks,
 )
-from freetrain.policies.experiment import Experiment, Figures
+from freetrain.policies.experiment import Experiment, MethodFigures
 
 _Training = tuple[tuple[PlacedTask, ...], tuple[Host, ...]]
 
@@ -44,12 +44,12 @@ _COMPARED = (
 )
 
 
-def _run(seed: int) -> Iterator[Figures]:
+def _run(seed: int) -> Iterator[MethodFigures]:
     """Trainings of 2 to 8 workers and 1 or 2 servers, each placed on nodes that others use, too."""
     for nodes in _NODES:
         trainings = list(_trainings(random.Random(f"{nodes}/{seed}"), nodes))
         apart = {name: _share_apart(trainings, *way) for name, way in _WAYS.items()}
-        yield Figures(f"{nodes} nodes", "apart", apart)
+        yield MethodFigures(f"{nodes} nodes", "apart", apart)
 
 
 EXPERIMENT = Experiment(

@@ -19,7 +19,7 @@ import numpy as np
 
 from freetrain.policies.aiming import AimedSizes
 from freetrain.policies.equal_share import equal_sizes
-from freetrain.policies.experiment import Experiment, Figures
+from freetrain.policies.experiment import Experiment, MethodFigures
 from freetrain.policies.gadget.links import LinkBooks, PlacedRing, RingCosts, RingServer
 from freetrain.policies.gadget.policy import LINEAR, LOG, Utility
 
@@ -350,7 +350,7 @@ _OTHERS: Mapping[str, _Fill] = {
 """Other ways to give rings; by a rule trainings with the least of its key are served first."""
 
 
-def _run(seed: int) -> Iterator[Figures]:
+def _run(seed: int) -> Iterator[MethodFigures]:
     """40, 80 and 120 trainings in 60 slots of five minutes; all have until the end to be done."""
     for count in (40, 80, 120):
         arrivals = _arrivals(random.Random(seed), count)
@@ -358,9 +358,11 @@ def _run(seed: int) -> Iterator[Figures]:
         for name, utility in _UTILITIES.items():
             trained = {"GADGET": _by_slots(arrivals, partial(_gadget, utility)), **others}
             setting = f"{name}, {count} trainings"
-            yield Figures(setting, "utility", {method: _worth(utility, jobs) for method, jobs in trained.items()})
+            yield MethodFigures(
+                setting, "utility", {method: _worth(utility, jobs) for method, jobs in trained.items()}
+            )
             elastic = ("GADGET", "equal share")
-            yield Figures(setting, "completed", {method: _completed(trained[method]) for method in elastic})
+            yield MethodFigures(setting, "completed", {method: _completed(trained[method]) for method in elastic})
 
 
 EXPERIMENT = Experiment(

@@ -292,10 +292,7 @@ class Utility:
 
 LINEAR = Utility(0.0)
 LOG = Utility(1.0)
-FAIR = Utility(2.0)
-
-
-UTILITIES = {"linear": LINEAR, "log": LOG, "fair": FAIR}
+UTILITIES = {"linear": LINEAR, "log": LOG, "fair": Utility(2.0)}
 """Word → utility, the default first."""
 
 

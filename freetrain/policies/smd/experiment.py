@@ -15,7 +15,7 @@ import numpy as np
 
 from freetrain.guest.guest import Ask
 from freetrain.policies.binary_programme import HIGHS, BinaryProgramme, LinearRow, solve_in_guest
-from freetrain.policies.experiment import Experiment, Figures
+from freetrain.policies.experiment import Experiment, MethodFigures
 from freetrain.policies.smd.policy import (
     Amounts,
     Floats,
@@ -58,19 +58,17 @@ def choose(options: Sequence[RunOption], capacity: Amounts, time_s: float, highs
     possible = [number for number, option in enumerate(options) if option.value > 0]
     rows = _rows(options, possible, capacity)
     values = [options[number].value for number in possible]
+    by, least = "HiGHS", 0.5
     found, why = solve_in_guest(BinaryProgramme(values, rows), time_s, highs)
-    if found is not None:
-        chosen = [number for number, taken in zip(possible, found, strict=True) if taken > 0.5]
-        # An answer that is not proven may have left room.
-        filled = _filled(options, chosen, capacity) if why else tuple(chosen)
-        return OuterSolution(filled, _value(options, filled), "HiGHS", why)
-    relaxed, _ = solve_in_guest(BinaryProgramme(values, rows, integral=False), time_s, highs)
-    if relaxed is not None:
-        whole = [number for number, share in zip(possible, relaxed, strict=True) if share > 1 - 1e-6]
-        filled = _filled(options, whole, capacity)
-        return OuterSolution(filled, _value(options, filled), "rounding", why)
-    filled = _filled(options, [], capacity)
-    return OuterSolution(filled, _value(options, filled), "filling up", why)
+    if found is None:
+        by, least = "rounding", 1 - 1e-6
+        found, _ = solve_in_guest(BinaryProgramme(values, rows, integral=False), time_s, highs)
+    if found is None:
+        by, found = "filling up", (0.0,) * len(possible)
+    chosen = [number for number, taken in zip(possible, found, strict=True) if taken > least]
+    # An answer that is not proven may have left room.
+    filled = _filled(options, chosen, capacity) if why else tuple(chosen)
+    return OuterSolution(filled, sum(options[number].value for number in filled), by, why)
 
 
 def _rows(options: Sequence[RunOption], possible: Sequence[int], capacity: Amounts) -> list[LinearRow]:
@@ -104,10 +102,6 @@ def _filled(options: Sequence[RunOption], chosen: Sequence[int], capacity: Amoun
             jobs.add(option.job)
             left = [free - taken for free, taken in zip(left, option.demand, strict=True)]
     return tuple(sorted(filled))
-
-
-def _value(options: Sequence[RunOption], chosen: Sequence[int]) -> float:
-    return sum(options[number].value for number in chosen)
 
 
 _JOBS = 50
@@ -171,10 +165,10 @@ _COMPARED = (
 )
 
 
-def _run(seed: int) -> Iterator[Figures]:
+def _run(seed: int) -> Iterator[MethodFigures]:
     """50 trainings with servers and workers, on 64 GPUs, 400 CPUs and 2,400 GB, and on twice that."""
     for times in (1, 2):
-        yield Figures(f"x{times}", "utility", utilities(seed, times))
+        yield MethodFigures(f"x{times}", "utility", utilities(seed, times))
 
 
 EXPERIMENT = Experiment(

@@ -19,7 +19,6 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
@@ -80,37 +79,15 @@ def solve_by_type(trainers: TrainerTypes, left_s: Clock) -> tuple[Plan, float]:
     """A plan and a bound on all plans."""
     no_nodes = [np.zeros((number, len(trainers.capacity)), np.int64) for number in trainers.number.tolist()]
     best = Incumbent(trainers, no_nodes, plan_value(trainers, no_nodes))
-    bound = _improve_incumbent(best, left_s)
+    bound = BranchAndBound(best, left_s).improve()
     single = trainers.split_small_types(_MAX_SPLIT)
     if bound <= best.good_enough_bound or len(single.number) == len(trainers.number) or left_s() <= 0:
         return best.plan, bound
     # The weights of a type tell what its trainers get together: ends and sizes are branched for single ones only.
     split = Incumbent(single, _split_plan(best.plan), best.value)
-    bound = min(bound, _improve_incumbent(split, left_s))
+    bound = min(bound, BranchAndBound(split, left_s).improve())
     rows = np.concatenate(split.plan)
     return np.split(rows, np.cumsum(trainers.number)[:-1]), max(bound, split.value)
-
-
-def _improve_incumbent(best: Incumbent, left_s: Clock) -> float:
-    master, limits = _initial_master(best.trainers), no_limits(best.trainers)
-    root, enumeration = generate_columns(master, best.trainers, limits, left_s), ReducedCostEnumeration(best)
-    search = BranchAndBound(master, root, best, enumeration, left_s)
-    search.make_plans()
-    bound = root.bound
-    # Enumeration is tried before branching: where it is affordable it proves the optimum within its slack.
-    for share in _SLACKS:
-        missing = root.bound - best.good_enough_bound
-        if bound <= best.good_enough_bound or left_s() <= 0 or not enumeration.is_promising(missing):
-            break
-        bound = min(bound, enumeration.bound_within(share * abs(root.bound), root, limits))
-    if bound > best.good_enough_bound:
-        bound = search.run(bound)
-    # A last enumeration proves the optimum where few columns can be part of anything better.
-    is_open = bound - best.value > EXACT * max(1.0, abs(bound)) and left_s() > 0
-    if is_open and (bound > best.good_enough_bound or enumeration.is_promising(root.bound - best.value)):
-        bound = min(bound, enumeration.bound_within(np.inf, root, limits))
-    # A bound below a known plan is rounding.
-    return max(bound, best.value)
 
 
 def _split_plan(plan: Plan) -> Plan:
@@ -131,26 +108,46 @@ def _initial_master(trainers: TrainerTypes) -> Master:
     return master
 
 
-@dataclass(slots=True)
 class BranchAndBound:
-    """A search for a better plan.
+    """A search for a better plan than the best one so far, beginning with the relaxation without limits, the root.
 
-    Attributes:
+    Args:
+        best: the plan to improve.
         left_s: wall seconds that are left; at 0 the search ends.
     """
 
-    master: Master
-    root: PricingResult
-    best: Incumbent
-    enumeration: ReducedCostEnumeration
-    left_s: Clock
-    _structure: DPStructure | None = None
-    _value_of_structure: float = -np.inf
+    def __init__(self, best: Incumbent, left_s: Clock) -> None:
+        self.best, self.left_s = best, left_s
+        self.master, self.limits = _initial_master(best.trainers), no_limits(best.trainers)
+        self.root = generate_columns(self.master, best.trainers, self.limits, left_s)
+        self.enumeration = ReducedCostEnumeration(best)
+        self._structure: DPStructure | None = None
+        self._value_of_structure = -np.inf
 
-    def run(self, known: float) -> float:
+    def improve(self) -> float:
+        """Improve the plan until it is good enough, and prove its optimum where that is cheap; the bound."""
+        best, root, enumeration = self.best, self.root, self.enumeration
+        self._round_root()
+        bound = root.bound
+        # Enumeration is tried before branching: where it is affordable it proves the optimum within its slack.
+        for share in _SLACKS:
+            missing = root.bound - best.good_enough_bound
+            if bound <= best.good_enough_bound or self.left_s() <= 0 or not enumeration.is_promising(missing):
+                break
+            bound = min(bound, enumeration.bound_within(share * abs(root.bound), root, self.limits))
+        if bound > best.good_enough_bound:
+            bound = self._branch_and_bound(bound)
+        # A last enumeration proves the optimum where few columns can be part of anything better.
+        is_open = bound - best.value > EXACT * max(1.0, abs(bound)) and self.left_s() > 0
+        if is_open and (bound > best.good_enough_bound or enumeration.is_promising(root.bound - best.value)):
+            bound = min(bound, enumeration.bound_within(np.inf, root, self.limits))
+        # A bound below a known plan is rounding.
+        return max(bound, best.value)
+
+    def _branch_and_bound(self, known: float) -> float:
         """Branch until the incumbent is good enough; the bound on all plans, at most the one that is known."""
         best, settled = self.best, -np.inf
-        bound, limits, duals = self.root.bound, no_limits(self.best.trainers), self.root.duals
+        bound, limits, duals = self.root.bound, self.limits, self.root.duals
         waiting: list[tuple[float, int, BranchLimits, Duals]] = []
         for step in itertools.count():
             if step == _FIRST_STEPS:
@@ -175,12 +172,10 @@ class BranchAndBound:
             bound = -negative_bound
         return min(known, max(settled, best.value, *(-negative_bound for negative_bound, *_ in waiting)))
 
-    def make_plans(self) -> None:
+    def _round_root(self) -> None:
         """Round the relaxation without limits."""
         _, _, taken = self.master.relax()
-        for plan in integer_plans(
-            self.master, self.best.trainers, taken, no_limits(self.best.trainers), self.left_s
-        ):
+        for plan in integer_plans(self.master, self.best.trainers, taken, self.limits, self.left_s):
             self.best.improve(plan)
             if self.root.bound <= self.best.good_enough_bound:
                 break

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from freetrain.policies.experiment import Experiment, Figures
+from freetrain.policies.experiment import Experiment, MethodFigures
 from freetrain.policies.synergy.mechanisms import (
     Board,
     Parts,
@@ -123,7 +123,7 @@ WAYS: dict[str, Sharing] = {
 """The shares of each job."""
 
 
-def _run(seed: int) -> Iterator[Figures]:
+def _run(seed: int) -> Iterator[MethodFigures]:
     """Arrivals at random, five-minute rounds; of each way the mean hours from arrival to completion."""
     for mix, several_gpus, order, per_hour in _CELLS:
         gpus = "1-8 GPUs" if several_gpus else "1 GPU"
@@ -132,7 +132,7 @@ def _run(seed: int) -> Iterator[Figures]:
             way: mean_hours(arrivals(seed, mix, several_gpus, per_hour), order, sharing, slice(_FIRST, -_AFTER))
             for way, sharing in WAYS.items()
         }
-        yield Figures(setting, "hours", hours)
+        yield MethodFigures(setting, "hours", hours)
 
 
 EXPERIMENT = Experiment(
