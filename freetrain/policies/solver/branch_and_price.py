@@ -119,7 +119,7 @@ class BranchAndBound:
     def __init__(self, best: Incumbent, left_s: Clock) -> None:
         self.best, self.left_s = best, left_s
         self.master, self.limits = _initial_master(best.trainers), no_limits(best.trainers)
-        self.root = generate_columns(self.master, best.trainers, self.limits, left_s)
+        self.root = generate_columns(self.master, self.limits, left_s)
         self.enumeration = ReducedCostEnumeration(best)
         self._structure: DPStructure | None = None
         self._value_of_structure = -np.inf
@@ -134,13 +134,13 @@ class BranchAndBound:
             missing = root.bound - best.good_enough_bound
             if bound <= best.good_enough_bound or self.left_s() <= 0 or not enumeration.is_promising(missing):
                 break
-            bound = min(bound, enumeration.bound_within(share * abs(root.bound), root, self.limits))
+            bound = min(bound, enumeration.bound_within(share * abs(root.bound), root))
         if bound > best.good_enough_bound:
             bound = self._branch_and_bound(bound)
         # A last enumeration proves the optimum where few columns can be part of anything better.
         is_open = bound - best.value > EXACT * max(1.0, abs(bound)) and self.left_s() > 0
         if is_open and (bound > best.good_enough_bound or enumeration.is_promising(root.bound - best.value)):
-            bound = min(bound, enumeration.bound_within(np.inf, root, self.limits))
+            bound = min(bound, enumeration.bound_within(np.inf, root))
         # A bound below a known plan is rounding.
         return max(bound, best.value)
 
@@ -175,7 +175,7 @@ class BranchAndBound:
     def _round_root(self) -> None:
         """Round the relaxation without limits."""
         _, _, taken = self.master.relax()
-        for plan in integer_plans(self.master, self.best.trainers, taken, self.limits, self.left_s):
+        for plan in integer_plans(self.master, taken, self.limits, self.left_s):
             self.best.improve(plan)
             if self.root.bound <= self.best.good_enough_bound:
                 break
@@ -185,11 +185,11 @@ class BranchAndBound:
         best = self.best
         self.master.apply_limits(limits)
         _, duals, taken = self.master.relax()
-        plan = next(integer_plans(self.master, best.trainers, taken, limits, self.left_s), best.plan)
+        plan = next(integer_plans(self.master, taken, limits, self.left_s), best.plan)
         best.improve(plan)
         if bound <= best.good_enough_bound:
             return None
-        found = list(find_branchings(self.master, best.trainers, (duals.nodes, taken), plan, limits))
+        found = list(find_branchings(self.master, duals.nodes, taken, plan, limits))
         if not found:
             return None
         if self.left_s() <= 0:
@@ -202,7 +202,7 @@ class BranchAndBound:
         # Modes of change become hopeless only with a better incumbent.
         if self.best.value > self._value_of_structure:
             self._value_of_structure = self.best.value
-            self._structure = self.root.structure_within(self.best.trainers, self.root.bound - self.best.value)
+            self._structure = self.root.structure_within(self.root.bound - self.best.value)
 
     def _strong_branching(self, found: Sequence[Branches], bound: float) -> Sequence[Subproblem]:
         """The branches of the branching after which the bounds are lowest."""
@@ -235,16 +235,9 @@ class BranchAndBound:
         return higher + _WEIGHT_OF_LOWER * lower
 
     def _relax(self, branch: BranchLimits, give_up_at: float) -> PricingResult:
-        best = self.best
+        good_enough, structure = self.best.good_enough_bound, self._structure
         return generate_columns(
-            self.master,
-            best.trainers,
-            branch,
-            self.left_s,
-            best.good_enough_bound,
-            give_up_at,
-            self._structure,
-            tail_share=_TAIL,
+            self.master, branch, self.left_s, good_enough, give_up_at, structure, tail_share=_TAIL
         )
 
     def _enumerate(self, bound: float, limits: BranchLimits, duals: Duals) -> float:
@@ -253,7 +246,7 @@ class BranchAndBound:
         if not self.enumeration.is_promising(bound - best.good_enough_bound):
             return bound
         pricing = solve_pricing(best.trainers, duals, limits, self._structure)
-        return min(bound, self.enumeration.bound_within(pricing.bound - best.good_enough_bound, pricing, limits))
+        return min(bound, self.enumeration.bound_within(pricing.bound - best.good_enough_bound, pricing))
 
     def _by_restricted_bound(self, found: Sequence[Branches]) -> Iterable[tuple[tuple[float, float], Branches]]:
         if len(found) == 1:
@@ -263,15 +256,14 @@ class BranchAndBound:
 
 
 def find_branchings(
-    master: Master, trainers: TrainerTypes, relaxed: tuple[Prices, ColumnWeights], plan: Plan, limits: BranchLimits
+    master: Master, prices: Prices, weights: ColumnWeights, plan: Plan, limits: BranchLimits
 ) -> Iterator[Branches]:
     """Candidates for branching; none: the relaxation leaves nothing open.
 
     Groups of types come first; then, for each kind of branching, the types to which the rounded plan gives least
     of what the relaxation promises them.
     """
-    prices, weights = relaxed
-    type_ids, counts = master.type_ids, master.counts
+    trainers, type_ids, counts = master.trainers, master.type_ids, master.counts
     mixed = np.unique(type_ids[np.abs(weights - np.rint(weights)) > INTEGRALITY]).tolist()
     promised = np.bincount(type_ids, weights * (master.values - counts @ prices))
     missed = {

@@ -96,7 +96,7 @@ def solve_pricing(
     best = _best_rows(type_of_row, value, len(trainers.number))
     paid = np.maximum(duals.growth * limits.min_growing, duals.growth * limits.max_growing).sum()
     bound = float(duals.nodes @ trainers.capacity + paid + value[best] @ trainers.number)
-    return PricingResult(bound, duals, value[best], best, type_of_row, value, growth, dp)
+    return PricingResult(trainers, limits, bound, duals, value[best], best, type_of_row, value, growth, dp)
 
 
 def _best_rows(type_of_row: Sizes, value: NDArray[np.float64], types: int) -> Rows:
@@ -132,7 +132,7 @@ def _change_modes(trainers: TrainerTypes) -> ChangeModes:
 
 @dataclass(frozen=True)
 class PricingResult:
-    """The best columns at some prices, within some limits.
+    """The best columns of trainers at some prices, within some limits.
 
     Attributes:
         bound: the Lagrangian bound: no plan within the limits is worth more.
@@ -144,6 +144,8 @@ class PricingResult:
         growth: what each row pays for growing, likewise.
     """
 
+    trainers: TrainerTypes
+    limits: BranchLimits
     bound: float
     duals: Duals
     value: NDArray[np.float64]
@@ -158,19 +160,16 @@ class PricingResult:
         """The best column of each type, shape (types, classes)."""
         return self.dp.best_columns(self.best)
 
-    def structure_within(self, trainers: TrainerTypes, slack: float) -> DPStructure:
+    def structure_within(self, slack: float) -> DPStructure:
         """The structure of the modes whose best column has a reduced cost of at most ``slack``."""
         rows = np.flatnonzero(self.value_of_row >= self.value[self.type_of_row] - slack)
-        return prepare_dp(trainers, self.dp.modes.of(rows))
+        return prepare_dp(self.trainers, self.dp.modes.of(rows))
 
-    def enumerate_columns(
-        self, trainers: TrainerTypes, limits: BranchLimits, slack: float, max_columns: int
-    ) -> list[ColumnPool] | None:
+    def enumerate_columns(self, slack: float, max_columns: int) -> list[ColumnPool] | None:
         """All columns of each type with a reduced cost of at most ``slack``; None: there are too many."""
-        modes = self.dp.modes
-        groups = trainers.groups
-        all_grow = groups[limits.min_growing == trainers.in_group].any(axis=0)
-        none_grows = groups[limits.max_growing == 0].any(axis=0)
+        modes, groups = self.dp.modes, self.trainers.groups
+        all_grow = groups[self.limits.min_growing == self.trainers.in_group].any(axis=0)
+        none_grows = groups[self.limits.max_growing == 0].any(axis=0)
         may = ~np.where(modes.grows, none_grows[self.type_of_row], all_grow[self.type_of_row])
         may &= np.isfinite(self.value)[self.type_of_row]
         least = np.where(may, self.value[self.type_of_row] - slack + self.growth, np.inf)
@@ -208,7 +207,7 @@ class Master:
     """
 
     def __init__(self, trainers: TrainerTypes) -> None:
-        self._trainers = trainers
+        self.trainers = trainers
         self._held_nodes = trainers.held_by_type.sum(axis=1).tolist()
         self._position: dict[tuple[int, bytes], int] = {}
         self._type_ids: list[int] = []
@@ -267,8 +266,8 @@ class Master:
         key = type_id, column.tobytes()
         if key in self._position:
             return False
-        impossible = column.sum() >= self._trainers.worth.shape[1] or (column > self._trainers.capacity).any()
-        value = -np.inf if impossible else float(self._trainers.values_of(type_id, column))
+        impossible = column.sum() >= self.trainers.worth.shape[1] or (column > self.trainers.capacity).any()
+        value = -np.inf if impossible else float(self.trainers.values_of(type_id, column))
         if value == -np.inf:
             return False
         # Many columns are added between two uses: arrays of them are made when they are asked for.
@@ -276,23 +275,23 @@ class Master:
         self._position[key] = len(self)
         self._type_ids.append(type_id)
         self._counts.append(column)
-        self._sizes.append(self._trainers.sizes_of(column))
+        self._sizes.append(self.trainers.sizes_of(column))
         self._column_choices += [
-            (len(self._type_ids) - 1, choice) for choice in self._trainers.choices_covering(type_id, column)
+            (len(self._type_ids) - 1, choice) for choice in self.trainers.choices_covering(type_id, column)
         ]
         self._values.append(value)
         taken = np.flatnonzero(column)
         grows = self._growth_rows_by_type[type_id] if column.sum() > self._held_nodes[type_id] else []
-        rows = np.concatenate([[type_id], taken + len(self._trainers.number), grows]).astype(np.int32)
-        number, ones = float(self._trainers.number[type_id]), np.ones(len(grows))
+        rows = np.concatenate([[type_id], taken + len(self.trainers.number), grows]).astype(np.int32)
+        number, ones = float(self.trainers.number[type_id]), np.ones(len(grows))
         self._highs.addCol(value, 0.0, number, len(rows), rows, np.concatenate([[1.0], column[taken], ones]))
         return True
 
     def relax(self) -> tuple[float, Duals, NDArray[np.float64]]:
         """Solve the relaxation: its value, its duals, and the weight of each column."""
         self._highs.run()
-        solution, types, groups = self._highs.getSolution(), len(self._trainers.number), len(self._growth_rows)
-        nodes, growth = np.split(np.array(solution.row_dual[types:]), [len(self._trainers.capacity)])
+        solution, types, groups = self._highs.getSolution(), len(self.trainers.number), len(self._growth_rows)
+        nodes, growth = np.split(np.array(solution.row_dual[types:]), [len(self.trainers.capacity)])
         # Rounding leaves duals a little below 0, and with a negative price L would not be a bound.
         duals = Duals(np.maximum(nodes, 0.0), growth)
         return self._highs.getInfo().objective_function_value, duals, np.array(solution.col_value[groups:])
@@ -303,14 +302,14 @@ class Master:
         within = np.zeros(len(self), dtype=bool)
         within[columns[limits.allow(choices, self.sizes[columns])]] = True
         values = self.values
-        penalty = 2 * float(np.abs(values).max() * self._trainers.number.sum())
+        penalty = 2 * float(np.abs(values).max() * self.trainers.number.sum())
         # Slacks of growth cost as much: they stand for a branch that cannot be fulfilled.
         never = np.full(len(self._growth_rows), -penalty)
         costs = np.concatenate([never, np.where(within, values, values - penalty)])
         self._highs.changeColsCost(len(costs), np.arange(len(costs), dtype=np.int32), costs)
         # A limit that limits nothing must have no price: with one it would weaken the bound.
         lower = np.where(limits.min_growing > 0, limits.min_growing, -highspy.kHighsInf)
-        upper = np.where(limits.max_growing < self._trainers.in_group, limits.max_growing, highspy.kHighsInf)
+        upper = np.where(limits.max_growing < self.trainers.in_group, limits.max_growing, highspy.kHighsInf)
         for row, *bounds in zip(self._growth_rows.tolist(), lower.tolist(), upper.tolist(), strict=True):
             # A call to HiGHS for each row costs more than the comparison.
             if bounds != self._growth_bounds.get(row):
@@ -329,7 +328,7 @@ class Master:
         type_of = self.type_ids[chosen]
         of_type = [
             np.repeat(chosen[type_of == type_id], multiplicities[chosen[type_of == type_id]])
-            for type_id in range(len(self._trainers.number))
+            for type_id in range(len(self.trainers.number))
         ]
         counts = self.counts
         return [counts[columns] for columns in of_type]
@@ -342,7 +341,6 @@ class Master:
 
 def generate_columns(
     master: Master,
-    trainers: TrainerTypes,
     limits: BranchLimits,
     left_s: Clock,
     good_enough: float = -np.inf,
@@ -355,7 +353,6 @@ def generate_columns(
 
     Args:
         master: to which columns are added.
-        trainers: the trainers.
         limits: of the branch.
         left_s: wall seconds that are left.
         good_enough: stop at a bound that is as low as this.
@@ -368,7 +365,7 @@ def generate_columns(
     best = None
     for _ in range(_MAX_ROUNDS):
         worth, duals, _ = master.relax()
-        pricing = solve_pricing(trainers, duals, limits, structure)
+        pricing = solve_pricing(master.trainers, duals, limits, structure)
         # Bounds of column generation do not fall steadily: the best one is kept.
         if best is None or pricing.bound < best.bound:
             best = pricing

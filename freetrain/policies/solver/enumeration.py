@@ -26,7 +26,7 @@ from freetrain.core.problem import Counts
 from freetrain.core.terms import Sizes
 from freetrain.policies.solver.column_generation import ColumnPool, Losses, Plan, PricingResult
 from freetrain.policies.solver.pricing_dp import Prices
-from freetrain.policies.solver.trainer_types import BranchLimits, TrainerTypes
+from freetrain.policies.solver.trainer_types import TrainerTypes
 
 _FIRST_GAP = GOOD_ENOUGH / 2
 _MAX_COLUMNS = 50_000
@@ -79,14 +79,14 @@ class ReducedCostEnumeration:
         """Whether the columns of this slack are probably few enough."""
         return slack**2 * self._columns_by_square <= _MAX_COLUMNS
 
-    def bound_within(self, slack: float, relaxed: PricingResult, limits: BranchLimits) -> float:
+    def bound_within(self, slack: float, relaxed: PricingResult) -> float:
         """Search all plans worth at least a bound less the slack; the bound after that."""
-        best, trainers = self.best, self.best.trainers
+        best, trainers = self.best, relaxed.trainers
         # Plans that are worth less than the incumbent are of no use.
         slack = min(slack, relaxed.bound - best.value)
         if slack <= 0:
             return relaxed.bound
-        pools = relaxed.enumerate_columns(trainers, limits, slack, _MAX_COLUMNS)
+        pools = relaxed.enumerate_columns(slack, _MAX_COLUMNS)
         prices, number = relaxed.duals.nodes, trainers.number.tolist()
         combination = pools and best_combination(pools, number, trainers.capacity, prices, slack)
         enumerated = sum(len(pool.loss) for pool in pools or ()) - _FEW if combination else 4 * _MAX_COLUMNS

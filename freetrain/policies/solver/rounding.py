@@ -46,11 +46,7 @@ NOWHERE = -1
 
 
 def integer_plans(
-    master: Master,
-    trainers: TrainerTypes,
-    weights: ColumnWeights,
-    limits: BranchLimits,
-    left_s: Callable[[], float],
+    master: Master, weights: ColumnWeights, limits: BranchLimits, left_s: Callable[[], float]
 ) -> Iterator[Plan]:
     """Integer plans in which each trainer has the pattern to which the relaxation gives most weight.
 
@@ -58,20 +54,16 @@ def integer_plans(
     """
     # Fixing integer weights first keeps most of the relaxation, and the flow small.
     whole = np.floor(weights + INTEGRALITY).astype(np.int64)
-    yield from _rounded_plans(master, trainers, weights, whole, limits, inf)
+    yield from _rounded_plans(master, weights, whole, limits, inf)
     if left_s() > 0:
-        yield from _rounded_plans(master, trainers, weights, np.zeros_like(whole), limits, left_s())
+        yield from _rounded_plans(master, weights, np.zeros_like(whole), limits, left_s())
 
 
 def _rounded_plans(
-    master: Master,
-    trainers: TrainerTypes,
-    weights: ColumnWeights,
-    fixed: Multiplicities,
-    limits: BranchLimits,
-    time_limit_s: float,
+    master: Master, weights: ColumnWeights, fixed: Multiplicities, limits: BranchLimits, time_limit_s: float
 ) -> Iterator[Plan]:
     """The plan that keeps the fixed columns and rounds the other trainers, if one is found."""
+    trainers = master.trainers
     plan, type_ids, counts = master.plan_of(fixed), master.type_ids, master.counts
     mixed, rounded_types = weights - fixed, list[int]()
     patterns: list[ChangePattern] = []

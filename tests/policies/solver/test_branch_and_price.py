@@ -184,8 +184,8 @@ def test_a_whole_plan_is_in_one_half_and_the_mixture_between_them(problem: Probl
     trainers, _ = types_of(problem)
     master, limits = relaxed(problem), no_limits(trainers)
     _, duals, taken = master.relax()
-    plan = next(integer_plans(master, trainers, taken, limits, lambda: 60.0))
-    found = list(find_branchings(master, trainers, (duals.nodes, taken), plan, limits))
+    plan = next(integer_plans(master, taken, limits, lambda: 60.0))
+    found = list(find_branchings(master, duals.nodes, taken, plan, limits))
     is_mixed = bool((np.abs(taken - np.rint(taken)) > 1e-6).any())
     assert bool(found) == is_mixed
     for halves in found:

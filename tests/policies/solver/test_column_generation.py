@@ -129,7 +129,7 @@ def test_every_choice_that_is_nearly_as_good_is_found_and_no_other(seed: int) ->
     prices = some_prices(trainers, seed)
     pricing = solve_pricing(trainers, unpriced_growth(trainers, prices), no_limits(trainers))
     slack = 0.3 * max(1.0, float(np.abs(pricing.value).max())) + 0.123
-    enumerate_columns = pricing.enumerate_columns(trainers, no_limits(trainers), slack, 100_000)
+    enumerate_columns = pricing.enumerate_columns(slack, 100_000)
     assert enumerate_columns is not None
     for type_id, found in enumerate(enumerate_columns):
         best = float(pricing.value[type_id])
@@ -148,7 +148,7 @@ def test_among_the_ways_that_are_nearly_best_the_best_reply_is_the_same(seed: in
     trainers = some_bidders(seed)
     duals = unpriced_growth(trainers, some_prices(trainers, seed))
     pricing = solve_pricing(trainers, duals, no_limits(trainers))
-    structure = pricing.structure_within(trainers, 0.01 * abs(float(pricing.value.max())))
+    structure = pricing.structure_within(0.01 * abs(float(pricing.value.max())))
     retry = solve_pricing(trainers, duals, no_limits(trainers), structure)
     assert np.array_equal(retry.value, pricing.value)
     assert np.array_equal(retry.counts, pricing.counts)
@@ -214,7 +214,7 @@ def test_within_limits_every_choice_that_is_nearly_as_good_is_found(seed: int) -
             limits = narrower(type_id, number - 1 if grows[type_id] else 0)
     pricing = solve_pricing(trainers, unpriced_growth(trainers, prices), limits)
     slack = 0.3 * float(np.abs(pricing.value[np.isfinite(pricing.value)]).max(initial=1.0)) + 0.123
-    enumerate_columns = pricing.enumerate_columns(trainers, limits, slack, 100_000)
+    enumerate_columns = pricing.enumerate_columns(slack, 100_000)
     assert enumerate_columns is not None
     for type_id, found in enumerate(enumerate_columns):
         best, held = float(pricing.value[type_id]), trainers.held_by_type[type_id].sum()
