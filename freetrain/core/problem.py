@@ -167,6 +167,12 @@ class Problem:
         return choices_of(self.trainers, self._without_deadlines, self.classes, self.held, self._hurries)
 
     @cached_property
+    def joins(self) -> NDArray[np.bool_]:
+        """Whether each choice may get a new node of each class, and that boots before it leaves."""
+        lives_s = np.array([node_class.life_s for node_class in self.classes])
+        return read_only(self.choices.may_join & (lives_s > self.choices.terms.boot_s[:, None]))
+
+    @cached_property
     def needed_nodes(self) -> Sizes:
         """Nodes that each trainer's deadline asks for, of its fastest that are there; 0: none."""
         kinds = frozenset(node_class.traits.kind for node_class in self.classes)

@@ -155,12 +155,6 @@ def _difference_to_next(by_class: NDArray[np.float64]) -> NDArray[np.float64]:
     return by_class - following
 
 
-def boots_in_time(terms: Terms, classes: Sequence[NodeClass]) -> NDArray[np.bool_]:
-    """Whether a new node of each class would train before it leaves, shape (trainers, classes)."""
-    lives_s: NDArray[np.float64] = np.array([node_class.life_s for node_class in classes])
-    return lives_s > terms.boot_s[:, None]
-
-
 def value_before_boot(
     terms: Terms, held: Counts, ends: NDArray[np.bool_], now: UsefulTime, booted: UsefulTime
 ) -> NDArray[np.float64]:
@@ -212,7 +206,7 @@ def _distinct_tables(
         held = held_nodes[:, None]
         before = value_before_boot(terms, held, held > 0, now, booted)
         grown = before[:, None] + (booted.alone_s - booted.end_s) * terms.worth - costs
-        grown = np.where(boots_in_time(terms, [node_class]), grown, -np.inf)
+        grown = np.where(life_s > terms.boot_s[:, None], grown, -np.inf)
         table = np.where(np.arange(table.shape[1]) > held_nodes[:, None], grown, table)
     table[~terms.possible] = -np.inf
     if may_join is not None:

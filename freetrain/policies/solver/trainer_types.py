@@ -19,7 +19,6 @@ from freetrain.core.problem import Counts, Problem
 from freetrain.core.terms import Sizes, Table
 from freetrain.core.value import (
     UsefulTime,
-    boots_in_time,
     ends_of,
     switching_costs,
     useful_time,
@@ -210,7 +209,7 @@ def types_of(problem: Problem) -> tuple[TrainerTypes, list[list[int]]]:
         now[choices],
         booted[choices] if boots else None,
         value_before_boot(terms, held, ends_of(held, first_of_life), now, booted)[choices],
-        (boots_in_time(terms, classes) & options.may_join)[choices],
+        problem.joins[choices],
         options.covers[choices],
         held[choices],
         np.array([len(of_type) for of_type in rows]),
