@@ -111,6 +111,11 @@ def first_of_life(classes: Sequence[NodeClass]) -> NDArray[np.int64]:
     return np.searchsorted(-lives_s, -lives_s).astype(np.int64)
 
 
+def last_of_life(first_of_life: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The last class that leaves at each time at which nodes leave, shape (times,)."""
+    return np.flatnonzero(np.diff(first_of_life, append=len(first_of_life)))
+
+
 @dataclass(frozen=True, slots=True)
 class Choices:
     """The choices of all trainers, those of each one after the other; row r is one of them.
@@ -163,7 +168,7 @@ def choices_of(
         alone = read_only(np.full(len(trainers), EACH_BY_ITSELF))
         return Choices(owner, rates.on(terms, owner.tolist(), np.ones(len(owner))), every, every, alone, True)
     rows, speeds, joins, lasts = [], [], [], []
-    ends = _last_of_life(classes)
+    ends = last_of_life(first_of_life(classes)).tolist()
     for row, trainer in enumerate(trainers):
         has = held[row] > 0
         for speed, mask in _choices(trainer, kinds, has):
@@ -207,12 +212,6 @@ def _choices(trainer: Trainer, kinds: Sequence[str], has: Mask) -> Iterator[tupl
 def _tell_ends(terms: Terms, held: NDArray[np.int64]) -> bool:
     """Whether there are moldable trainers for which the end of each node matters, or that have nodes."""
     return bool(terms.moldable.any()) and (held.shape[1] > 1 or bool(held[terms.moldable].any()))
-
-
-def _last_of_life(classes: Sequence[NodeClass]) -> list[int]:
-    """The classes, longest-lived first, after which nodes leave: of those that live equally long the last."""
-    lives_s = [node_class.life_s for node_class in classes]
-    return [column for column, life_s in enumerate(lives_s) if lives_s[column + 1 : column + 2] != [life_s]]
 
 
 def _until(mask: Mask, has: Mask, ends: Sequence[int]) -> Iterator[tuple[Mask, int]]:

@@ -135,13 +135,6 @@ def fastest(model: ServerModel, limits: SizeLimits) -> tuple[int, int] | None:
     return (workers + 1, servers + 1) if np.isfinite(steps_s[workers, servers]) else None
 
 
-def best_servers(model: ServerModel, workers: int, most_servers: int) -> int:
-    """The number of servers with which so many workers make the shortest step, the least of equals."""
-    servers = np.arange(1, most_servers + 1, dtype=np.float64)
-    # argmin takes the first: of equals the smallest number of servers.
-    return int(servers[np.argmin(model.step_s(workers, servers))])
-
-
 def fastest_on_grid(model: ServerModel, limits: SizeLimits, epsilon: float = 0.05) -> tuple[int, int] | None:
     """The shortest step within a factor of 1 + ``epsilon``, by few numbers of servers, 1 + epsilon apart.
 
@@ -193,7 +186,9 @@ def count_servers(servers: Servers, nodes: int) -> int:
         return 0
     if servers.step_s is None:
         return 1
-    return best_servers(ServerModel(servers.step_s, 1.0), nodes, min(servers.most, nodes))
+    counts = np.arange(1, min(servers.most, nodes) + 1, dtype=np.float64)
+    # argmin takes the first: of equals the smallest number of servers.
+    return int(counts[ServerModel(servers.step_s, 1.0).step_s(nodes, counts).argmin()])
 
 
 def best_step_s(servers: Servers, nodes: int) -> float | None:

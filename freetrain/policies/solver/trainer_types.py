@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from freetrain.core.classes import last_of_life
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.terms import Sizes, Table
 from freetrain.core.value import (
@@ -127,7 +128,7 @@ class TrainerTypes:
     @cached_property
     def last_of_life(self) -> Sizes:
         """The last class that leaves at each time at which nodes leave, shape (times,)."""
-        return np.flatnonzero(np.diff(self.first_of_life, append=len(self.first_of_life)))
+        return last_of_life(self.first_of_life)
 
     def sizes_of(self, counts: Counts) -> Counts:
         """Nodes that live until each time at which nodes leave: the last axis of ``counts`` becomes times."""
