@@ -13,6 +13,7 @@ from functools import partial
 
 import numpy as np
 
+from freetrain.core.grouping import grouped
 from freetrain.guest.guest import Ask
 from freetrain.policies.binary_programme import HIGHS, BinaryProgramme, LinearRow, solve_in_guest
 from freetrain.policies.experiment import Experiment, MethodFigures
@@ -76,10 +77,8 @@ def _rows(options: Sequence[RunOption], possible: Sequence[int], capacity: Amoun
         LinearRow({place: options[number].demand[resource] for place, number in enumerate(possible)}, most)
         for resource, most in enumerate(capacity)
     ]
-    of_job: dict[int, dict[int, float]] = {}
-    for place, number in enumerate(possible):
-        of_job.setdefault(options[number].job, {})[place] = 1.0
-    return rows + [LinearRow(factors, 1.0) for factors in of_job.values() if len(factors) > 1]
+    of_job = grouped((options[number].job, place) for place, number in enumerate(possible))
+    return rows + [LinearRow(dict.fromkeys(places, 1.0), 1.0) for places in of_job.values() if len(places) > 1]
 
 
 def _filled(options: Sequence[RunOption], chosen: Sequence[int], capacity: Amounts) -> tuple[int, ...]:

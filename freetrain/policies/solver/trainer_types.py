@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from freetrain.core.classes import last_of_life
+from freetrain.core.grouping import grouped
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.terms import Sizes, Table
 from freetrain.core.value import (
@@ -103,9 +104,9 @@ class TrainerTypes:
 
         First each type by itself, then types with the same curves (they differ in held nodes or costs), then all.
         """
-        alike: dict[bytes, list[int]] = {}
-        for type_id, choices in enumerate(self.choices_of):
-            alike.setdefault(self.worth[choices].tobytes(), []).append(type_id)
+        alike = grouped(
+            (self.worth[choices].tobytes(), type_id) for type_id, choices in enumerate(self.choices_of)
+        )
         single = np.eye(len(self.number), dtype=bool)
         together = [single[type_ids].any(axis=0) for type_ids in alike.values() if 1 < len(type_ids) < len(single)]
         every = [np.ones_like(single[0])] if len(single) > 1 else []
@@ -224,14 +225,11 @@ def _alike(
     owner: Sizes, fields: Sequence[NDArray[np.generic]]
 ) -> tuple[list[list[int]], NDArray[np.int64], Sizes]:
     """Rows of trainers that differ in no choice; the choices of the first of each group, and their groups."""
-    keys: dict[int, list[bytes]] = {}
-    for row, trainer in enumerate(owner.tolist()):
-        key = b"".join(np.ascontiguousarray(values[row]).tobytes() for values in fields)
-        keys.setdefault(trainer, []).append(key)
-    members: dict[tuple[bytes, ...], list[int]] = {}
-    for trainer, choices_of_trainer in keys.items():
-        members.setdefault(tuple(choices_of_trainer), []).append(trainer)
-    rows = list(members.values())
+    keys = grouped(
+        (trainer, b"".join(np.ascontiguousarray(values[row]).tobytes() for values in fields))
+        for row, trainer in enumerate(owner.tolist())
+    )
+    rows = list(grouped((tuple(of_trainer), trainer) for trainer, of_trainer in keys.items()).values())
     begin = np.searchsorted(owner, np.arange(len(keys) + 1)).tolist()
     choices = [list(range(begin[trainers[0]], begin[trainers[0] + 1])) for trainers in rows]
     type_of = np.repeat(np.arange(len(rows)), [len(own) for own in choices])
