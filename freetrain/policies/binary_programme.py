@@ -76,14 +76,11 @@ def solve(programme: BinaryProgramme, *, left_s: Callable[[], float]) -> tuple[t
     for value in programme.values:
         highs.addCol(value, 0.0, 1.0, 0, np.array([], np.int32), np.array([]))
     if programme.integral:
-        highs.changeColsIntegrality(
-            count, np.arange(count, dtype=np.int32), np.full(count, highspy.HighsVarType.kInteger)
-        )
+        every = np.arange(count, dtype=np.int32)
+        highs.changeColsIntegrality(count, every, np.full(count, highspy.HighsVarType.kInteger))
     for row in programme.rows:
-        places, factors = (
-            np.array([*row.factors], dtype=np.int32),
-            np.array([*row.factors.values()], dtype=np.float64),
-        )
+        places = np.array(list(row.factors), dtype=np.int32)
+        factors = np.array(list(row.factors.values()), dtype=np.float64)
         highs.addRow(row.least, row.most, len(places), places, factors)
     # Only now: stating the model has taken its share of the time.
     highs.setOptionValue("time_limit", max(left_s(), 0.0))
