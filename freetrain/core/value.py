@@ -215,6 +215,13 @@ def _distinct_tables(
     return read_only(table), read_only(row)
 
 
+def tables_of_choices(problem: Problem, node_class: NodeClass) -> tuple[Table, Sizes]:
+    """The value tables (:func:`distinct_tables`) of all choices of the trainers if all nodes are of one class."""
+    choices = problem.choices
+    may_join = None if choices.is_free else np.asarray(choices.may_join.any(axis=1))
+    return distinct_tables(choices.terms, problem.held_nodes[choices.trainer], node_class, may_join)
+
+
 def total_value(problem: Problem, counts: Counts) -> float:
     """Value of an allocation, the sum over all trainers."""
     known, key = problem.known_values, counts.tobytes()
@@ -262,7 +269,7 @@ def _value_of_sizes(problem: Problem, sizes: Sizes) -> float:
     """Value where all nodes are alike, and to all trainers: that of their tables."""
     if (sizes > problem.terms.most_nodes).any():
         return -np.inf
-    tables, row = distinct_tables(problem.choices.terms, problem.held_nodes, problem.classes[0])
+    tables, row = tables_of_choices(problem, problem.classes[0])
     return float(tables[row, sizes].sum())
 
 

@@ -8,8 +8,8 @@ from freetrain.core.classes import NodeClass
 from freetrain.core.decision import Allocation
 from freetrain.core.place import Traits
 from freetrain.core.problem import Counts, Problem
-from freetrain.core.terms import Sizes, Table
-from freetrain.core.value import distinct_tables
+from freetrain.core.terms import Sizes
+from freetrain.core.value import tables_of_choices
 from freetrain.policies.solver.knapsack import price_out
 from freetrain.policies.spread import spread_as_decided, within
 
@@ -29,20 +29,13 @@ def greedy_counts(problem: Problem) -> Counts:
     """Nodes of each class for each trainer, as ``Greedy`` decides it."""
     if not problem.held.size:
         return problem.held
-    tables = _tables(problem)
+    tables, row = tables_of_choices(problem, _typical_class(problem))
+    best = problem.choices.best_of_each(tables[row])
 
     def decide_sizes(most: Sizes) -> Sizes:
-        return price_out(within(problem, tables, most), problem.node_count).sizes
+        return price_out(within(problem, best, most), problem.node_count).sizes
 
     return spread_as_decided(problem, decide_sizes)
-
-
-def _tables(problem: Problem) -> Table:
-    choices, typical = problem.choices, _typical_class(problem)
-    held_nodes = problem.held_nodes[choices.trainer]
-    may_join = None if choices.is_free else choices.may_join.sum(axis=1) > 0
-    tables, row = distinct_tables(choices.terms, held_nodes, typical, may_join)
-    return choices.best_of_each(tables[row])
 
 
 def _typical_class(problem: Problem) -> NodeClass:

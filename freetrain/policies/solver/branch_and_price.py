@@ -99,15 +99,6 @@ def _split_plan(plan: Plan) -> Plan:
     ]
 
 
-def _initial_master(trainers: TrainerTypes) -> Master:
-    """A master with the columns that are always possible: no nodes, and the nodes held now."""
-    master = Master(trainers)
-    held = trainers.held_by_type
-    master.add_all(np.zeros_like(held))
-    master.add_all(held)
-    return master
-
-
 class BranchAndBound:
     """A search for a better plan than the best one so far, beginning with the relaxation without limits, the root.
 
@@ -118,7 +109,11 @@ class BranchAndBound:
 
     def __init__(self, best: Incumbent, left_s: Clock) -> None:
         self.best, self.left_s = best, left_s
-        self.master, self.limits = _initial_master(best.trainers), no_limits(best.trainers)
+        self.master, self.limits = Master(best.trainers), no_limits(best.trainers)
+        # What is always possible: no nodes, and the nodes held now.
+        held = best.trainers.held_by_type
+        self.master.add_all(np.zeros_like(held))
+        self.master.add_all(held)
         self.root = generate_columns(self.master, self.limits, left_s)
         self.enumeration = ReducedCostEnumeration(best)
         self._structure: DPStructure | None = None
