@@ -149,8 +149,9 @@ class Choices:
 
     def best_of_each(self, by_choice: Table) -> Table:
         """The largest numbers of each trainer, shape (trainers, sizes), of rows for its choices."""
-        best: Table = np.maximum.reduceat(by_choice, np.flatnonzero(np.diff(self.trainer, prepend=-1)))
-        return best
+        begin = np.flatnonzero(np.diff(self.trainer, prepend=-1))
+        # The usual case, in which a large table need not be copied: one choice each.
+        return by_choice if len(begin) == len(by_choice) else np.maximum.reduceat(by_choice, begin)
 
 
 def choices_of(
