@@ -139,7 +139,7 @@ def with_watts(problem: Problem, seed: int) -> Problem:
     """The same problem; its nodes take up to three different powers, and that counts, little or much."""
     draw = random.Random(seed + 4000)
     watts = [draw.uniform(100, 3000) for _ in range(draw.randint(1, 3))]
-    nodes = tuple(replace(node, watts=draw.choice(watts)) for node in problem.nodes)
+    nodes = tuple(node.having(watts=draw.choice(watts)) for node in problem.nodes)
     # As much as a node trains by itself in a while, per kWh.
     unit = 100.0 if problem.objective == "throughput" else 1.0
     energy = unit * draw.choice((300.0, 1800.0, 3600.0, 20000.0))
@@ -181,7 +181,7 @@ def with_kinds(problem: Problem, seed: int, kinds: int = 3, *, orderly: bool = F
     at_home = {one.id: _some_home(draw, one, names) for one in trainers}
     astray = 0.0 if orderly else draw.choice((0.0, 0.0, 0.3))
     nodes = tuple(
-        replace(node, kind=draw.choice(names if draw.random() < astray else at_home.get(node.holder or "", names)))
+        node.having(kind=draw.choice(names if draw.random() < astray else at_home.get(node.holder or "", names)))
         for node in problem.nodes
     )
     return replace(problem, nodes=nodes, trainers=trainers)

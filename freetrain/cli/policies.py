@@ -25,7 +25,7 @@ from freetrain.daemon.trainers.needs import needs_of, say_missing_in_queue
 from freetrain.errors import FreetrainError, InputError
 from freetrain.loop.deciding import decide
 from freetrain.policies import UNKNOWN_LINKS, find_placer, find_policy, with_links
-from freetrain.policies.experiment import SEEDS, Experiment, MethodComparison
+from freetrain.policies.experiment import SEEDS, Experiment, MethodFigures
 from freetrain.policies.measured import MEASURED
 from freetrain.policies.registry import POLICIES, catalogue
 from freetrain.showing.words import NOTHING, show_value
@@ -108,11 +108,11 @@ def bench_command(
         click.echo(note)
 
 
-def _seed_by_seed(experiment: Experiment, seeds: int, quiet: bool) -> Sequence[Sequence[MethodComparison]]:
-    done: list[Sequence[MethodComparison]] = []
+def _seed_by_seed(experiment: Experiment, seeds: int, quiet: bool) -> Sequence[Sequence[MethodFigures]]:
+    done: list[Sequence[MethodFigures]] = []
     with suppress(KeyboardInterrupt), counting("seeds", seeds, quiet) as tell:
         for seed in range(seeds):
-            done.append(tuple(experiment.compare(seed)))
+            done.append(tuple(experiment.run(seed)))
             tell("")
     if not done:
         raise click.Abort

@@ -262,7 +262,7 @@ def _explain_aims(row: int, problem: Problem, decision: Decision) -> Iterator[st
         whose = f" of {others}" if others and trainer.id not in in_a_hurry else ""
         size = _size_without("deadlines", trainer, problem, decision)
         yield f"Without deadlines{whose} it would have got {size}."
-    watts = sorted({nodes.watts for nodes in problem.classes if nodes.watts})
+    watts = sorted({nodes.traits.watts for nodes in problem.classes if nodes.traits.watts})
     if aim.energy and watts:
         each = aim.per_joule * aim.scale_of(trainer.weight)
         shown = " or ".join(f"{each * watt:.3g} for one of {watt:,.0f} W" for watt in watts[:3])

@@ -15,21 +15,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from freetrain.core.deadlines import DeadlineRates
-from freetrain.core.place import TRAITS, Place
-from freetrain.core.terms import Sizes, Terms, read_only
+from freetrain.core.place import NO_TRAITS, Place, Traits
+from freetrain.core.terms import Sizes, Table, Terms, read_only
 from freetrain.core.trainer import KindChoice, Trainer
 
 _HOLDER = attrgetter("holder")
-_GROUP = attrgetter("until_s", "holder", *TRAITS)
+_GROUP = attrgetter("until_s", "holder", "traits")
 Mask = NDArray[np.bool_]
 EACH_BY_ITSELF = -1
 """No class with which all nodes of a trainer leave."""
@@ -47,13 +47,7 @@ class AlikeNodes(Sequence[Place]):
     def __iter__(self) -> Iterator[Place]:
         return (Place(name, holder=holder) for holder, names in self.names.items() for name in names)
 
-    @overload
-    def __getitem__(self, at: int) -> Place: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> tuple[Place, ...]: ...
-
-    def __getitem__(self, at: int | slice) -> Place | tuple[Place, ...]:
+    def __getitem__(self, at: Any) -> Any:
         return tuple(self)[at]
 
     def __eq__(self, other: object) -> bool:
@@ -69,8 +63,6 @@ def holders_of(nodes: Sequence[Place]) -> set[str | None]:
 class NodeClass:
     """Nodes that are expected to be taken back at the same time, and have the same traits.
 
-    What follows their names are these traits, as of :class:`freetrain.core.place.Place`.
-
     Attributes:
         life_s: how long they are expected to stay, at most the horizon.
         taken_back: whether they leave before the horizon ends (and cost their holders a loss).
@@ -80,8 +72,7 @@ class NodeClass:
     life_s: float
     taken_back: bool
     names: Mapping[str | None, Sequence[str]]
-    kind: str = ""
-    watts: float = 0.0
+    traits: Traits = NO_TRAITS
 
     @cached_property
     def count(self) -> int:
@@ -96,20 +87,20 @@ def group_nodes(nodes: Sequence[Place], now_s: float, horizon_s: float) -> tuple
     """
     if isinstance(nodes, AlikeNodes):
         return (NodeClass(horizon_s, False, nodes.names),) if nodes else ()
-    groups: defaultdict[tuple[Any, ...], list[str]] = defaultdict(list)
+    groups: defaultdict[tuple[float | None, str | None, Traits], list[str]] = defaultdict(list)
     for node in nodes:
         # Few groups of many nodes: lives are computed for each group, not for each node.
         groups[_GROUP(node)].append(node.name)
-    classes: defaultdict[tuple[Any, ...], defaultdict[str | None, list[str]]] = defaultdict(
+    classes: defaultdict[tuple[float, Traits], defaultdict[str | None, list[str]]] = defaultdict(
         lambda: defaultdict(list)
     )
-    for (end_s, holder, *traits), names in groups.items():
+    for (end_s, holder, traits), names in groups.items():
         life_s = horizon_s if end_s is None else min(end_s - now_s, horizon_s)
         # Negative, so that sorting puts the longest-lived class first.
-        classes[-life_s, *traits][holder] += names
+        classes[-life_s, traits][holder] += names
     return tuple(
-        NodeClass(-minus_s, -minus_s < horizon_s, classes[minus_s, *traits], *traits)
-        for minus_s, *traits in sorted(classes)
+        NodeClass(-minus_s, -minus_s < horizon_s, classes[minus_s, traits], traits)
+        for minus_s, traits in sorted(classes)
         if minus_s < 0
     )
 
@@ -118,6 +109,11 @@ def first_of_life(classes: Sequence[NodeClass]) -> NDArray[np.int64]:
     """For each class the position of the first one that lives as long, shape (classes,)."""
     lives_s = np.array([node_class.life_s for node_class in classes])
     return np.searchsorted(-lives_s, -lives_s).astype(np.int64)
+
+
+def last_of_life(first_of_life: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The last class that leaves at each time at which nodes leave, shape (times,)."""
+    return np.flatnonzero(np.diff(first_of_life, append=len(first_of_life)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +147,12 @@ class Choices:
         made[self.trainer[fitting]] = fitting
         return made
 
+    def best_of_each(self, by_choice: Table) -> Table:
+        """The largest numbers of each trainer, shape (trainers, sizes), of rows for its choices."""
+        begin = np.flatnonzero(np.diff(self.trainer, prepend=-1))
+        # The usual case, in which a large table need not be copied: one choice each.
+        return by_choice if len(begin) == len(by_choice) else np.maximum.reduceat(by_choice, begin)
+
 
 def choices_of(
     trainers: Sequence[Trainer],
@@ -160,14 +162,14 @@ def choices_of(
     rates: DeadlineRates,
 ) -> Choices:
     """The choices that are left, by terms at speed 1 and what each trainer holds, shape (trainers, classes)."""
-    kinds = [node_class.kind for node_class in classes]
+    kinds = [node_class.traits.kind for node_class in classes]
     if len(set(kinds)) <= 1 and not terms.names_kinds and not _tell_ends(terms, held):
         every = read_only(np.ones(held.shape, dtype=bool))
         owner = read_only(np.arange(len(trainers)))
         alone = read_only(np.full(len(trainers), EACH_BY_ITSELF))
         return Choices(owner, rates.on(terms, owner.tolist(), np.ones(len(owner))), every, every, alone, True)
     rows, speeds, joins, lasts = [], [], [], []
-    ends = _last_of_life(classes)
+    ends = last_of_life(first_of_life(classes)).tolist()
     for row, trainer in enumerate(trainers):
         has = held[row] > 0
         for speed, mask in _choices(trainer, kinds, has):
@@ -178,9 +180,11 @@ def choices_of(
                 lasts.append(last)
     owner = read_only(np.array(rows, dtype=np.int64))
     may_join = read_only(np.array(joins, dtype=bool).reshape(len(rows), len(kinds)))
+    own, speed_of = terms.of(owner), np.array(speeds)
+    at_speed = own.with_worth(own.worth * speed_of[:, None], speed_of)
     return Choices(
         owner,
-        rates.on(_at_speed(terms.of(owner), np.array(speeds)), rows, speeds),
+        rates.on(at_speed, rows, speeds),
         may_join,
         read_only(may_join | (held[owner] > 0)),
         read_only(np.array(lasts, dtype=np.int64)),
@@ -211,12 +215,6 @@ def _tell_ends(terms: Terms, held: NDArray[np.int64]) -> bool:
     return bool(terms.moldable.any()) and (held.shape[1] > 1 or bool(held[terms.moldable].any()))
 
 
-def _last_of_life(classes: Sequence[NodeClass]) -> list[int]:
-    """The classes, longest-lived first, after which nodes leave: of those that live equally long the last."""
-    lives_s = [node_class.life_s for node_class in classes]
-    return [column for column, life_s in enumerate(lives_s) if lives_s[column + 1 : column + 2] != [life_s]]
-
-
 def _until(mask: Mask, has: Mask, ends: Sequence[int]) -> Iterator[tuple[Mask, int]]:
     """The classes of which a moldable trainer may get nodes, and the last of them, for each time it may end."""
     if has.any():
@@ -229,12 +227,3 @@ def _until(mask: Mask, has: Mask, ends: Sequence[int]) -> Iterator[tuple[Mask, i
         if mask[first : last + 1].any():
             yield mask & (np.arange(len(mask)) <= last), last
         first = last + 1
-
-
-def _at_speed(terms: Terms, speed: NDArray[np.float64]) -> Terms:
-    # One kind for equal curves at equal speeds: their tables are computed once. numpy 2.0 returns the inverse with
-    # more axes than other releases do, hence reshape.
-    _, kind = np.unique(np.stack([terms.kind, speed]), axis=1, return_inverse=True)
-    return replace(
-        terms, worth=read_only(terms.worth * speed[:, None]), kind=read_only(kind.reshape(-1).astype(np.int64))
-    )

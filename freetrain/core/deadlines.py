@@ -18,13 +18,13 @@ trainers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
-from freetrain.core.terms import Sizes, Terms, read_only
+from freetrain.core.terms import Sizes, Terms
 from freetrain.core.trainer import Trainer
 
 _SPARE = 0.5
@@ -100,10 +100,7 @@ class DeadlineRates:
         needed = np.array(found, dtype=np.int64)[:, None]
         size = np.minimum(np.arange(terms.worth.shape[1]), needed)
         more = np.where(needed > 0, np.take_along_axis(terms.worth, size, axis=1), 0.0)
-        # Trainers of one kind that need equally many nodes stay one kind.
-        _, kind = np.unique(np.stack([terms.kind, needed[:, 0]]), axis=1, return_inverse=True)
-        worth, kind = terms.worth + self.factor * more, kind.reshape(-1).astype(np.int64)
-        return replace(terms, worth=read_only(worth), kind=read_only(kind))
+        return terms.with_worth(terms.worth + self.factor * more, needed[:, 0])
 
     def needed(self, kinds: frozenset[str], trainers: int) -> Sizes:
         """Least nodes of these kinds that each trainer needs, shape (trainers,); 0: none.

@@ -9,6 +9,7 @@ from functools import cached_property
 from operator import attrgetter
 
 from freetrain.core.amounts import GPU, Amount, Gres, count_gres, times_in
+from freetrain.core.grouping import grouped
 from freetrain.core.node import Node, Nodes
 
 
@@ -147,10 +148,7 @@ NodeKinds = Sequence[Sequence[Node]]
 
 def kinds_of(nodes: Iterable[Node]) -> NodeKinds:
     """The nodes by their hardware."""
-    kinds: dict[tuple[object, ...], list[Node]] = {}
-    for node in nodes:
-        kinds.setdefault(_hardware(node), []).append(node)
-    return list(kinds.values())
+    return list(grouped((_hardware(node), node) for node in nodes).values())
 
 
 def nodes_meeting(needs: Needs, kinds: NodeKinds) -> Nodes:

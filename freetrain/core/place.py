@@ -7,9 +7,8 @@ node ``c01#``. These names hold for one look.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from operator import attrgetter
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import ConfigDict, Field
 
@@ -19,18 +18,31 @@ from freetrain.core import bounds
 _MARK = "#"
 
 
+# A tuple: each look hashes, compares and sorts those of thousands of places.
+class Traits(NamedTuple):
+    """Traits of a place, by which policies tell places apart; one that is empty or 0 says nothing.
+
+    Attributes:
+        kind: what the place is to the trainers; places that none of them tells apart are of one kind.
+        watts: electricity that it takes while it is lent, beyond what it takes idle; 0: it counts for nothing.
+    """
+
+    kind: str = ""
+    watts: Annotated[float, bounds.WATTS.field] = 0.0
+
+
+NO_TRAITS = Traits()
+"""The traits of a place of which nothing is said."""
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """An idle node, or a part of one, that freetrain may lend, or lends already.
-
-    What follows its holder are its traits, by which policies tell places apart (:data:`TRAITS`).
 
     Attributes:
         name: of the place; the node's where it is all of it.
         until_s: when it is expected to be taken back, UTC epoch seconds; None: not within the horizon.
         holder: trainer that has it now; None: free.
-        kind: what it is to the trainers; places that none of them tells apart are of one kind.
-        watts: electricity that it takes while it is lent, beyond what it takes idle; 0: it counts for nothing.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -38,8 +50,7 @@ class Place:
     name: Annotated[str, Field(min_length=1)]
     until_s: Annotated[float | None, Field(alias="free_until", allow_inf_nan=False)] = None
     holder: Annotated[str | None, Field(alias="held_by")] = None
-    kind: str = ""
-    watts: Annotated[float, bounds.WATTS.field] = 0.0
+    traits: Traits = NO_TRAITS
 
     @property
     def node(self) -> str:
@@ -49,17 +60,11 @@ class Place:
     def ending(self, until_s: float | None) -> Place:
         """The same place, expected to be taken back then."""
         # Each look makes thousands of these, and dataclasses.replace takes three times as long.
-        return Place(self.name, until_s, self.holder, *_traits_of(self))
+        return Place(self.name, until_s, self.holder, self.traits)
 
-
-TRAITS = tuple(own.name for own in fields(Place) if own.name not in ("name", "until_s", "holder"))
-"""The traits of places: fields that say nothing while they are empty or 0."""
-
-NO_TRAITS = tuple(own.default for own in fields(Place) if own.name in TRAITS)
-"""Those of a place of which nothing is said."""
-
-# Of one name attrgetter would give no tuple.
-_traits_of = attrgetter(*TRAITS)
+    def having(self, **traits: Any) -> Place:
+        """The same place with other values of these traits."""
+        return Place(self.name, self.until_s, self.holder, self.traits._replace(**traits))
 
 
 def node_of(place: str) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from dataclasses import dataclass, field
 
 from freetrain.core.aim import read_aim
 from freetrain.core.cluster import Snapshot
@@ -43,14 +42,9 @@ def with_watts(
     """The nodes, or such parts of nodes, with what each takes while it is lent, if the objective counts it."""
     if not read_aim(objective).energy or not draw.is_known:
         return tuple(nodes)
-    return tuple(_taking(node, part * _watts(node.node, snapshot, draw)) for node in nodes)
+    return tuple(node.having(watts=part * _watts(node.node, snapshot, draw)) for node in nodes)
 
 
 def _watts(name: str, snapshot: Snapshot, draw: PowerDraw) -> float:
     node = snapshot.node.get(name)
     return draw.usual_w if node is None else draw.of(node.features | node.gpu_types)
-
-
-@lru_cache(maxsize=65536)  # nodes are the same from look to look, but for a few
-def _taking(node: Place, watts: float) -> Place:
-    return replace(node, watts=watts)

@@ -13,14 +13,14 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from freetrain.core import bounds
 from freetrain.core.aim import read_aim
 from freetrain.core.classes import Choices, NodeClass, choices_of, first_of_life, group_nodes
 from freetrain.core.deadlines import DeadlineRates, deadline_rates_of
 from freetrain.core.objectives import find_objective
-from freetrain.core.place import TRAITS, Place
+from freetrain.core.place import Place, Traits
 from freetrain.core.terms import Sizes, Terms, read_only, terms_of, with_changes, with_sizes_that_stay
 from freetrain.core.trainer import Serving, Trainer, TrainerPast, past_of_samples
 from freetrain.errors import InputError
@@ -36,6 +36,14 @@ Counts = NDArray[np.int64]
 PROBLEM_FORMAT = "freetrain-problem/1"
 _MOST_TABLE_CELLS = 5_000_000
 """Trainers times sizes, at most: each table of the solver holds as many numbers."""
+
+
+def _with_traits_together(node: object) -> object:
+    """A node of a file, where its traits stand beside its name, in the form of :class:`Place`."""
+    if not isinstance(node, dict):
+        return node
+    traits = {name: value for name, value in node.items() if name in Traits._fields}
+    return {"traits": traits, **{name: value for name, value in node.items() if name not in traits}}
 
 
 @dataclass(frozen=True)
@@ -56,7 +64,7 @@ class Problem:
     __pydantic_config__ = ConfigDict(extra="forbid")
 
     now_s: Annotated[float, Field(alias="now"), bounds.INSTANT.field]
-    nodes: Sequence[Place]
+    nodes: Sequence[Annotated[Place, BeforeValidator(_with_traits_together)]]
     trainers: tuple[Trainer, ...]
     horizon_s: Annotated[float, Field(gt=0, le=bounds.SECONDS.most)] = 120.0
     objective: str = "speedup"
@@ -159,9 +167,15 @@ class Problem:
         return choices_of(self.trainers, self._without_deadlines, self.classes, self.held, self._hurries)
 
     @cached_property
+    def joins(self) -> NDArray[np.bool_]:
+        """Whether each choice may get a new node of each class, and that boots before it leaves."""
+        lives_s = np.array([node_class.life_s for node_class in self.classes])
+        return read_only(self.choices.may_join & (lives_s > self.choices.terms.boot_s[:, None]))
+
+    @cached_property
     def needed_nodes(self) -> Sizes:
         """Nodes that each trainer's deadline asks for, of its fastest that are there; 0: none."""
-        kinds = frozenset(node_class.kind for node_class in self.classes)
+        kinds = frozenset(node_class.traits.kind for node_class in self.classes)
         return read_only(self._hurries.needed(kinds, len(self.trainers)))
 
     @cached_property
@@ -220,10 +234,10 @@ def problem_to_dict(problem: Problem) -> dict[str, Any]:
         _leave_out(past, tuple(past))
     for trainer in document["trainers"]:
         _leave_out(trainer, ("servers", "bytes_per_sample", "task"))
-    for name in TRAITS:
-        if not any(node[name] for node in document["nodes"]):
-            for node in document["nodes"]:
-                del node[name]
+    given = {name for node in problem.nodes for name, value in node.traits._asdict().items() if value}
+    for node in document["nodes"]:
+        traits = zip(Traits._fields, node.pop("traits"), strict=True)
+        node |= {name: value for name, value in traits if name in given}
     return document
 
 
@@ -236,7 +250,9 @@ def _leave_out(document: dict[str, Any], names: Sequence[str]) -> None:
 def first_error(error: ValidationError) -> str:
     """A clause on the first mistake that pydantic found, with the field's path in front."""
     first = error.errors(include_url=False)[0]
-    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
+    # In a file the traits of a node stand beside its name.
+    parts = (part for part in first["loc"] if part != "traits")
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).lstrip(".")
     what = first["msg"].removeprefix("Value error, ")
     what = {"Field required": "is missing", "Unexpected keyword argument": "is not a field of it"}.get(what, what)
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""

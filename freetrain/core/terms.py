@@ -66,6 +66,12 @@ class Terms:
         arrays: dict[str, Any] = {name: getattr(self, name)[rows] for name in _ARRAYS}
         return Terms(**arrays, names_kinds=self.names_kinds)
 
+    def with_worth(self, worth: Table, by: NDArray[Any]) -> Terms:
+        """The terms with another worth; trainers of one kind stay one where they are alike in ``by``."""
+        # numpy 2.0 returns the inverse with more axes than other releases do, hence reshape.
+        _, kind = np.unique(np.stack([self.kind, by]), axis=1, return_inverse=True)
+        return replace(self, worth=read_only(worth), kind=read_only(kind.reshape(-1).astype(np.int64)))
+
 
 _ARRAYS = tuple(field.name for field in fields(Terms) if field.name not in ("names_kinds", "warnings"))
 
@@ -159,12 +165,10 @@ def _avoids(numbers: Table) -> Table:
 
 @lru_cache(maxsize=2048)  # as worth_per_s, which it holds
 def _known(trainer: Trainer, objective: str) -> tuple[_Particulars, tuple[str, ...]]:
-    """The facts by which a trainer differs, and warnings on what its owner may not expect."""
-    return _particulars(trainer, objective), _warnings(trainer)
+    """The facts by which a trainer differs, and warnings on what its owner may not expect.
 
-
-def _particulars(trainer: Trainer, objective: str) -> _Particulars:
-    """Numbers of a trainer (most and least nodes, then those of the terms, in their order), and its worth."""
+    The facts are numbers (most and least nodes, then those of the terms, in their order), and its worth.
+    """
     aim, alone = read_aim(objective), trainer.independent
     most = trainer.most_nodes if trainer.can_run else 0
     numbers = (
@@ -182,7 +186,7 @@ def _particulars(trainer: Trainer, objective: str) -> _Particulars:
         aim.per_joule * aim.scale_of(trainer.weight),
     )
     # As bytes, which a dictionary can compare: equal trainers are one row.
-    return numbers, worth_per_s(trainer, objective)[: most + 1].tobytes()
+    return (numbers, worth_per_s(trainer, objective)[: most + 1].tobytes()), _warnings(trainer)
 
 
 def _warnings(trainer: Trainer) -> tuple[str, ...]:

@@ -53,6 +53,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from freetrain.core.classes import NodeClass
+from freetrain.core.place import Traits
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.terms import Sizes, Table, Terms, read_only
 
@@ -90,7 +91,7 @@ class UsefulTime:
     end_s: Table
     power: Table
 
-    def of(self, rows: NDArray[np.int64] | list[int]) -> UsefulTime:
+    def __getitem__(self, rows: NDArray[np.int64] | list[int]) -> UsefulTime:
         """The useful time of some trainers."""
         return UsefulTime(self.alone_s[rows], self.end_s[rows], self.power[rows])
 
@@ -123,7 +124,7 @@ def useful_time(
     # Classes that live equally long end together: their one loss stands with the last of them.
     is_last[:-1] = whole_s[1:] < whole_s[:-1]
     end_s = taken_back * is_last * terms.known_end_s[:, None]
-    watts = np.array([node_class.watts for node_class in classes])
+    watts = np.array([node_class.traits.watts for node_class in classes])
     # From now on, not from the end of the boot: a node that boots draws, too.
     power = terms.per_joule[:, None] * whole_s * watts
     alone_s = alone_s - terms.leaving_s[:, None] * leaving
@@ -142,7 +143,7 @@ def useful_time(
 
 def _nothing_ends(classes: Sequence[NodeClass], last: Sizes | None) -> bool:
     """Whether all nodes are alike, stay, and cost nothing: so it is in most decisions."""
-    if len(classes) != 1 or classes[0].taken_back or classes[0].watts:
+    if len(classes) != 1 or classes[0].taken_back or classes[0].traits.watts:
         return False
     return last is None or not (last >= 0).any()
 
@@ -152,12 +153,6 @@ def _difference_to_next(by_class: NDArray[np.float64]) -> NDArray[np.float64]:
     following = np.zeros_like(by_class)
     following[..., :-1] = by_class[..., 1:]
     return by_class - following
-
-
-def boots_in_time(terms: Terms, classes: Sequence[NodeClass]) -> NDArray[np.bool_]:
-    """Whether a new node of each class would train before it leaves, shape (trainers, classes)."""
-    lives_s: NDArray[np.float64] = np.array([node_class.life_s for node_class in classes])
-    return lives_s > terms.boot_s[:, None]
 
 
 def value_before_boot(
@@ -170,21 +165,12 @@ def value_before_boot(
     return np.asarray((seconds * np.take_along_axis(terms.worth, alive, axis=1)).sum(axis=1))
 
 
-def value_tables(
-    terms: Terms, held_nodes: Sizes, node_class: NodeClass, may_join: NDArray[np.bool_] | None = None
-) -> Table:
-    """Each trainer's value by its size if all nodes are of one class, shape (trainers, sizes).
-
-    Sizes that a trainer may not have are worth -inf. ``may_join``: whether it may get new nodes; None: all may.
-    """
-    tables, row = distinct_tables(terms, held_nodes, node_class, may_join)
-    return tables[row]
-
-
 def distinct_tables(
     terms: Terms, held_nodes: Sizes, node_class: NodeClass, may_join: NDArray[np.bool_] | None = None
 ) -> tuple[Table, Sizes]:
-    """Value tables, computed once for trainers that are alike and have as many nodes.
+    """Values by size if all nodes are of one class, computed once for trainers that are alike and have as many.
+
+    Sizes that a trainer may not have are worth -inf. ``may_join``: whether it may get new nodes; None: all may.
 
     Returns:
         The tables that differ, shape (tables, sizes), and which of them is each trainer's, shape (trainers,).
@@ -192,7 +178,7 @@ def distinct_tables(
     joins = None if may_join is None else may_join.tobytes()
     # As bytes: arrays cannot be keys of a cache.
     held = np.ascontiguousarray(held_nodes, dtype=np.int64).tobytes()
-    return _distinct_tables(terms, held, node_class.life_s, node_class.taken_back, node_class.watts, joins)
+    return _distinct_tables(terms, held, node_class.life_s, node_class.taken_back, node_class.traits.watts, joins)
 
 
 @lru_cache(maxsize=4)  # at each look dealing asks for them first, then deciding
@@ -201,7 +187,7 @@ def _distinct_tables(
 ) -> tuple[Table, Sizes]:
     held_nodes = np.frombuffer(held_bytes, dtype=np.int64)
     may_join = None if joins is None else np.frombuffer(joins, dtype=bool)
-    node_class = NodeClass(life_s, taken_back, {}, watts=watts)
+    node_class = NodeClass(life_s, taken_back, {}, Traits(watts=watts))
     # One number for the kind of trainer, the nodes that it holds and whether it may get new ones.
     key = terms.kind * (int(held_nodes.max(initial=0)) + 1) + held_nodes
     if may_join is not None:
@@ -220,13 +206,20 @@ def _distinct_tables(
         held = held_nodes[:, None]
         before = value_before_boot(terms, held, held > 0, now, booted)
         grown = before[:, None] + (booted.alone_s - booted.end_s) * terms.worth - costs
-        grown = np.where(boots_in_time(terms, [node_class]), grown, -np.inf)
+        grown = np.where(life_s > terms.boot_s[:, None], grown, -np.inf)
         table = np.where(np.arange(table.shape[1]) > held_nodes[:, None], grown, table)
     table[~terms.possible] = -np.inf
     if may_join is not None:
         gains = np.arange(table.shape[1]) > held_nodes[:, None]
         table[gains & ~may_join[first, None]] = -np.inf
     return read_only(table), read_only(row)
+
+
+def tables_of_choices(problem: Problem, node_class: NodeClass) -> tuple[Table, Sizes]:
+    """The value tables (:func:`distinct_tables`) of all choices of the trainers if all nodes are of one class."""
+    choices = problem.choices
+    may_join = None if choices.is_free else np.asarray(choices.may_join.any(axis=1))
+    return distinct_tables(choices.terms, problem.held_nodes[choices.trainer], node_class, may_join)
 
 
 def total_value(problem: Problem, counts: Counts) -> float:
@@ -276,7 +269,7 @@ def _value_of_sizes(problem: Problem, sizes: Sizes) -> float:
     """Value where all nodes are alike, and to all trainers: that of their tables."""
     if (sizes > problem.terms.most_nodes).any():
         return -np.inf
-    tables, row = distinct_tables(problem.choices.terms, problem.held_nodes, problem.classes[0])
+    tables, row = tables_of_choices(problem, problem.classes[0])
     return float(tables[row, sizes].sum())
 
 

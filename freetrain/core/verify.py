@@ -57,7 +57,7 @@ def _wrong_kinds(problem: Problem, counts: Counts) -> Iterator[str]:
     made = problem.choices.made_by(counts)
     new = (counts > problem.held) & ~problem.choices.may_join[made]
     for row in np.flatnonzero((made < 0) | new.any(axis=1)).tolist():
-        kinds = dict.fromkeys(problem.classes[column].kind for column in np.flatnonzero(counts[row]))
+        kinds = dict.fromkeys(problem.classes[column].traits.kind for column in np.flatnonzero(counts[row]))
         yield f"trainer {problem.trainers[row].id} gets nodes that it may not have together: {', '.join(kinds)}"
 
 

@@ -13,8 +13,9 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import IO
 
 from freetrain.guest.channel import LONGEST_S, Channel, GuestReport, QuestionEnd
@@ -33,6 +34,9 @@ _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
 }
+
+Ask = Callable[..., GuestReport]
+"""Has a guest call one function, with these arguments and ``time_s``, as :meth:`Guest.ask` says."""
 
 _DIES_WITHIN_S = 1.0
 _LAST_WORDS_BYTES = 4096
@@ -160,6 +164,10 @@ class Guest:
             until_s = began_s + min(time_s, LONGEST_S)
             question = pickle.dumps((function, arguments, until_s))
             return self._exchange(question, began_s, until_s + self._patience_s)
+
+    def asking(self, function: str) -> Ask:
+        """The question for this function, whatever its arguments."""
+        return partial(self.ask, function)
 
     def close(self) -> None:
         """End the process; another question starts it again."""

@@ -73,7 +73,7 @@ def asked_of(problem: Problem) -> AimedSizes:
     """The requirements of a problem's objective on the sizes of its trainers."""
     aim, limits = read_aim(problem.objective), nothing_asked(problem.trainers)
     min_nodes, max_nodes = limits.min_nodes, limits.max_nodes
-    if aim.energy and problem.trainers and any(node_class.watts for node_class in problem.classes):
+    if aim.energy and problem.trainers and any(node_class.traits.watts for node_class in problem.classes):
         min_nodes, max_nodes = _worth_their_electricity(problem, min_nodes)
     return AimedSizes(min_nodes, max_nodes, _possible(problem, min_nodes, max_nodes), aim.deadlines)
 
@@ -103,7 +103,7 @@ def _net_worth(problem: Problem) -> Table:
     """Worth of each size per second less its electricity, on the best kind, shape (trainers, sizes)."""
     choices, terms = problem.choices, problem.choices.terms
     node_s = problem.capacity * np.array([node_class.life_s for node_class in problem.classes])
-    joules = node_s * np.array([node_class.watts for node_class in problem.classes])
+    joules = node_s * np.array([node_class.traits.watts for node_class in problem.classes])
     seconds = (choices.covers * node_s).sum(axis=1)
     watts = np.divide(
         (choices.covers * joules).sum(axis=1), seconds, out=np.zeros(len(seconds)), where=seconds > 0
@@ -112,8 +112,7 @@ def _net_worth(problem: Problem) -> Table:
     net = terms.worth - price * np.arange(terms.worth.shape[1])
     # Where worth and electricity balance, rounding must not decide.
     net = np.where(np.abs(net) <= _ROUNDING * terms.worth, 0.0, net)
-    best: Table = np.maximum.reduceat(net, np.searchsorted(choices.trainer, np.arange(len(problem.trainers))))
-    return best
+    return choices.best_of_each(net)
 
 
 def heeded_by(policy: object) -> Collection[str] | None:

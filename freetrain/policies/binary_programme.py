@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from math import inf
 
 import highspy
+import numpy as np
 
 from freetrain.guest.channel import QuestionEnd
-from freetrain.guest.guest import Guest
+from freetrain.guest.guest import Ask, Guest
 
 _MODULE = "freetrain.policies.binary_programme"
 _TOLERANCE = 1e-6
@@ -47,63 +48,46 @@ class BinaryProgramme:
         return True
 
 
-class ProgrammeGuest:
-    """Asks HiGHS (:func:`solve`), in a process that is ended where it does not answer in time."""
+HIGHS = Guest(imports=(_MODULE,)).asking(f"{_MODULE}:solve")
+"""One for the whole process, as its start takes a while; it is started at the first question."""
 
-    def __init__(self, guest: Guest, function: str = f"{_MODULE}:solve") -> None:
-        self._guest = guest
-        self._function = function
 
-    def solve(self, programme: BinaryProgramme, time_s: float) -> tuple[tuple[float, ...] | None, str]:
-        """Values of the variables that keep all rows, the best or the best found in time, and what happened.
+def solve_in_guest(
+    programme: BinaryProgramme, time_s: float, highs: Ask = HIGHS
+) -> tuple[tuple[float, ...] | None, str]:
+    """Values of the variables that keep all rows, the best or the best found in time, and what happened.
 
-        None where there is nothing that may be used; the clause says why. It is empty where all is proven.
-        """
-        report = self._guest.ask(self._function, programme, time_s=time_s)
-        if report.ending is not QuestionEnd.ANSWERED:
-            return None, f"HiGHS {report.message}"
-        found, status_text = report.answer if isinstance(report.answer, tuple) else (None, "it gave no answer")
-        if found is None or not programme.is_met_by(found):
-            return None, f"HiGHS found nothing that may be used ({status_text or 'its own status is OK'})"
-        return found, status_text
+    None where there is nothing that may be used; the clause says why. It is empty where all is proven.
+    """
+    report = highs(programme, time_s=time_s)
+    if report.ending is not QuestionEnd.ANSWERED:
+        return None, f"HiGHS {report.message}"
+    found, status_text = report.answer if isinstance(report.answer, tuple) else (None, "it gave no answer")
+    if found is None or not programme.is_met_by(found):
+        return None, f"HiGHS found nothing that may be used ({status_text or 'its own status is OK'})"
+    return found, status_text
 
 
 def solve(programme: BinaryProgramme, *, left_s: Callable[[], float]) -> tuple[tuple[float, ...] | None, str]:
     """Called in the guest: the variables, and what HiGHS says where it is not the proven optimum."""
-    highs = quiet_highs()
+    highs, count = quiet_highs(), len(programme.values)
     highs.setOptionValue("mip_rel_gap", 1e-6)
-    highs.passModel(_model(programme))
+    highs.changeObjectiveSense(highspy.ObjSense.kMaximize)
+    for value in programme.values:
+        highs.addCol(value, 0.0, 1.0, 0, np.array([], np.int32), np.array([]))
+    if programme.integral:
+        every = np.arange(count, dtype=np.int32)
+        highs.changeColsIntegrality(count, every, np.full(count, highspy.HighsVarType.kInteger))
+    for row in programme.rows:
+        places = np.array(list(row.factors), dtype=np.int32)
+        factors = np.array(list(row.factors.values()), dtype=np.float64)
+        highs.addRow(row.least, row.most, len(places), places, factors)
     # Only now: stating the model has taken its share of the time.
     highs.setOptionValue("time_limit", max(left_s(), 0.0))
     highs.run()
     status = highs.getModelStatus()
     found = tuple(highs.getSolution().col_value) or None
     return found, "" if status == highspy.HighsModelStatus.kOptimal else str(status)
-
-
-def _model(programme: BinaryProgramme) -> highspy.HighsLp:
-    model = highspy.HighsLp()
-    columns, rows = len(programme.values), programme.rows
-    model.num_col_, model.num_row_ = columns, len(rows)
-    model.col_cost_ = list(map(float, programme.values))
-    model.col_lower_, model.col_upper_ = [0.0] * columns, [1.0] * columns
-    model.row_lower_ = [max(row.least, -highspy.kHighsInf) for row in rows]
-    model.row_upper_ = [min(row.most, highspy.kHighsInf) for row in rows]
-    model.sense_ = highspy.ObjSense.kMaximize
-    model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    starts, index, value = [0], list[int](), list[float]()
-    for row in rows:
-        index += row.factors.keys()
-        value += map(float, row.factors.values())
-        starts.append(len(index))
-    model.a_matrix_.start_, model.a_matrix_.index_, model.a_matrix_.value_ = starts, index, value
-    if programme.integral:
-        model.integrality_ = [highspy.HighsVarType.kInteger] * columns
-    return model
-
-
-HIGHS = ProgrammeGuest(Guest(imports=(_MODULE,)))
-"""One for the whole process, as its start takes a while; it is started at the first question."""
 
 
 def quiet_highs() -> highspy.Highs:

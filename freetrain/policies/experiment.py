@@ -8,7 +8,7 @@ interval contains 1 no difference was seen, and there is no verdict.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
 
@@ -24,7 +24,7 @@ Cell = str | int | float
 
 @dataclass(frozen=True, slots=True)
 class ResultTable:
-    """Figures of an experiment."""
+    """MethodFigures of an experiment."""
 
     title: str
     columns: tuple[str, ...]
@@ -33,43 +33,50 @@ class ResultTable:
 
 
 @dataclass(frozen=True, slots=True)
-class MethodComparison:
-    """A method beside a baseline on the same trainings, those of one seed."""
+class MethodFigures:
+    """A figure, such as ``utility``, of each method on the same trainings, those of one seed."""
 
     setting: str
     figure: str
-    method: str
-    against: str
-    of_method: float
-    of_other: float
-    less_is_better: bool = False
+    by_method: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """An experiment that is done seed by seed, each time with the same comparisons in the same order."""
+    """An experiment that is done seed by seed, each time with the same figures in the same order.
+
+    Attributes:
+        run: what the methods come to with the trainings of a seed.
+        compared: methods, each with the one that it is held against.
+    """
 
     title: str
-    compare: Callable[[int], Iterable[MethodComparison]]
+    run: Callable[[int], Iterable[MethodFigures]]
+    compared: Sequence[tuple[str, str]]
     notes: tuple[str, ...]
+    less_is_better: bool = False
 
-    def table(self, by_seed: Sequence[Sequence[MethodComparison]]) -> ResultTable:
-        """A table with a row for each comparison, of the seeds that are there."""
-        rows = tuple(map(row_of, zip(*by_seed, strict=True)))
+    def table(self, by_seed: Sequence[Sequence[MethodFigures]]) -> ResultTable:
+        """A table of the seeds that are there, with a row for each comparison of which there are both figures."""
+        rows = tuple(
+            self._row(figures, *pair)
+            for figures in zip(*by_seed, strict=True)
+            for pair in self.compared
+            if figures[0].by_method.keys() >= {*pair}
+        )
         how = f"ratio ± half of its 95 % interval, {len(by_seed)} seeds; 1 within it: no difference was seen."
         return ResultTable(self.title, COLUMNS, rows, (how, *self.notes))
 
-
-def row_of(by_seed: Sequence[MethodComparison]) -> tuple[Cell, ...]:
-    """Means of both, the mean ratio with its 95 % interval, and what that says; of one comparison by all seeds."""
-    first, figures = by_seed[0], [(found.of_method, found.of_other) for found in by_seed]
-    ratio, half = (round(number, 3) for number in interval([method / other for method, other in figures if other]))
-    verdict = "no difference seen"
-    if abs(ratio - 1) > half:
-        verdict = "better" if (ratio < 1) == first.less_is_better else "worse"
-    means = (float(f"{mean(values):.4g}") for values in zip(*figures, strict=True))
-    names = first.setting, first.figure, first.method, first.against
-    return (*names, *means, ratio, half if math.isfinite(half) else "unknown", verdict)
+    def _row(self, by_seed: Sequence[MethodFigures], method: str, against: str) -> tuple[Cell, ...]:
+        """Means of both, the mean ratio with its 95 % interval, and what that says."""
+        pairs = [(figures.by_method[method], figures.by_method[against]) for figures in by_seed]
+        ratio, half = (round(number, 3) for number in interval([own / other for own, other in pairs if other]))
+        verdict = "no difference seen"
+        if abs(ratio - 1) > half:
+            verdict = "better" if (ratio < 1) == self.less_is_better else "worse"
+        means = (float(f"{mean(values):.4g}") for values in zip(*pairs, strict=True))
+        names = by_seed[0].setting, by_seed[0].figure, method, against
+        return (*names, *means, ratio, half if math.isfinite(half) else "unknown", verdict)
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
 
@@ -10,11 +9,12 @@ import numpy as np
 
 from freetrain.core.decision import Allocation, Status
 from freetrain.core.problem import Problem
-from freetrain.core.value import distinct_tables, total_value
+from freetrain.core.value import tables_of_choices, total_value
+from freetrain.guest.guest import Ask
 from freetrain.policies.greedy import greedy_counts
-from freetrain.policies.solver.guests import COLUMNS, HIGHS, SolverGuest, SolverResult, solve_whole_model
+from freetrain.policies.solver.guests import COLUMNS, HIGHS, SolverResult, ask_solver, solve_whole_model
 from freetrain.policies.solver.knapsack import best_sizes, price_out
-from freetrain.policies.solver.piecewise import PiecewiseChoice, piecewise_choices, single_class_choices
+from freetrain.policies.solver.piecewise import piecewise_choices, single_class_choices
 from freetrain.policies.solver.trainer_types import types_of
 
 
@@ -41,8 +41,8 @@ class FreeTrain:
         solver: Solver | str = Solver.AUTO,
         time_limit_s: float = 10.0,
         *,
-        highs: SolverGuest = HIGHS,
-        columns: SolverGuest = COLUMNS,
+        highs: Ask = HIGHS,
+        columns: Ask = COLUMNS,
     ) -> None:
         self._solver = Solver(solver)
         self._time_limit_s = time_limit_s
@@ -59,8 +59,7 @@ class FreeTrain:
             choices = piecewise_choices(problem)
         else:
             # With one class of nodes each trainer has one choice.
-            may_join = None if problem.choices.is_free else problem.choices.may_join[:, 0]
-            tables, row = distinct_tables(problem.choices.terms, problem.held_nodes, problem.classes[0], may_join)
+            tables, row = tables_of_choices(problem, problem.classes[0])
             priced = price_out(tables, problem.node_count, row)
             if self._solver == Solver.HIGHS and priced.proven:
                 return Allocation(priced.sizes[:, None], "pricing", Status.OPTIMAL, priced.bound)
@@ -70,20 +69,16 @@ class FreeTrain:
         # The limit is that of the whole decision: HiGHS has what the columns left of it.
         if self._solver == Solver.AUTO or took_s >= self._time_limit_s:
             return start
-        return self._with_highs(problem, list(choices), start, self._time_limit_s - took_s)
+        # HiGHS begins from what is known, so that its answer is never worse.
+        left_s = self._time_limit_s - took_s
+        found = solve_whole_model(self._highs, problem, list(choices), start.counts, left_s)
+        return _best_of(problem, start, found, "HiGHS")
 
     def _with_columns(self, problem: Problem) -> tuple[Allocation, float]:
         greedy = Allocation(greedy_counts(problem), "greedy", Status.FALLBACK)
         asked, known_value = (problem, *types_of(problem)), total_value(problem, greedy.counts)
-        found, took_s = self._columns.ask(*asked, time_s=self._time_limit_s, known_value=known_value)
+        found, took_s = ask_solver(self._columns, *asked, time_s=self._time_limit_s, known_value=known_value)
         return _best_of(problem, greedy, found, "columns"), took_s
-
-    def _with_highs(
-        self, problem: Problem, choices: Sequence[PiecewiseChoice], start: Allocation, time_s: float
-    ) -> Allocation:
-        # HiGHS begins from what is known, so that its answer is never worse.
-        found = solve_whole_model(self._highs, problem, choices, start.counts, time_s)
-        return _best_of(problem, start, found, "HiGHS")
 
 
 def _best_of(problem: Problem, start: Allocation, found: SolverResult, solver: str) -> Allocation:

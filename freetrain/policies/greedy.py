@@ -6,9 +6,10 @@ import numpy as np
 
 from freetrain.core.classes import NodeClass
 from freetrain.core.decision import Allocation
+from freetrain.core.place import Traits
 from freetrain.core.problem import Counts, Problem
-from freetrain.core.terms import Sizes, Table
-from freetrain.core.value import value_tables
+from freetrain.core.terms import Sizes
+from freetrain.core.value import tables_of_choices
 from freetrain.policies.solver.knapsack import price_out
 from freetrain.policies.spread import spread_as_decided, within
 
@@ -28,23 +29,13 @@ def greedy_counts(problem: Problem) -> Counts:
     """Nodes of each class for each trainer, as ``Greedy`` decides it."""
     if not problem.held.size:
         return problem.held
-    tables = _tables(problem)
+    tables, row = tables_of_choices(problem, _typical_class(problem))
+    best = problem.choices.best_of_each(tables[row])
 
     def decide_sizes(most: Sizes) -> Sizes:
-        return price_out(within(problem, tables, most), problem.node_count).sizes
+        return price_out(within(problem, best, most), problem.node_count).sizes
 
     return spread_as_decided(problem, decide_sizes)
-
-
-def _tables(problem: Problem) -> Table:
-    choices, typical = problem.choices, _typical_class(problem)
-    held_nodes = problem.held_nodes[choices.trainer]
-    may_join = None if choices.is_free else choices.may_join.sum(axis=1) > 0
-    tables = value_tables(choices.terms, held_nodes, typical, may_join)
-    if len(tables) == len(problem.trainers):
-        return tables
-    # A trainer's choices follow each other, so one reduceat takes the best of each.
-    return np.maximum.reduceat(tables, np.searchsorted(choices.trainer, np.arange(len(problem.trainers))))
 
 
 def _typical_class(problem: Problem) -> NodeClass:
@@ -52,6 +43,6 @@ def _typical_class(problem: Problem) -> NodeClass:
     lives_s = [node_class.life_s for node_class in problem.classes]
     taken_back = all(node_class.taken_back for node_class in problem.classes)
     life_s = float(np.average(lives_s, weights=problem.capacity))
-    joules = [node_class.watts * node_class.life_s for node_class in problem.classes]
+    joules = [node_class.traits.watts * node_class.life_s for node_class in problem.classes]
     watts = float(np.average(joules, weights=problem.capacity)) / life_s
-    return NodeClass(life_s, taken_back, {}, watts=watts)
+    return NodeClass(life_s, taken_back, {}, Traits(watts=watts))

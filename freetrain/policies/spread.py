@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from freetrain.core.decision import Allocation
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.terms import Sizes, Table
-from freetrain.core.value import boots_in_time
 from freetrain.policies.solver.knapsack import best_sizes, price_out
 
 _EVENLY = 4
@@ -28,10 +27,9 @@ def spread(problem: Problem, sizes: Sizes, *, evenly: bool = False) -> Counts:
     and no more than it has otherwise.
     """
     choices, held = problem.choices, problem.held_nodes
-    joins = choices.may_join & boots_in_time(choices.terms, problem.classes)
     stays = problem.terms.moldable & (held > 0)
     sizes = np.where(stays, np.where(sizes < held, 0, held), sizes)
-    if len(problem.classes) == 1 and joins.all():
+    if len(problem.classes) == 1 and problem.joins.all():
         return sizes[:, None].astype(np.int64)
     counts = problem.held.copy()
     change = sizes - problem.held_nodes
@@ -46,7 +44,7 @@ def spread(problem: Problem, sizes: Sizes, *, evenly: bool = False) -> Counts:
 
 
 def _grow_in_turn(problem: Problem, counts: Counts, change: Sizes, growing: NDArray[np.int64]) -> None:
-    terms, joins = problem.terms, boots_in_time(problem.terms, problem.classes)
+    terms, joins = problem.terms, problem.joins
     left = problem.capacity - counts.sum(axis=0)
     # Stable: of those that lose equally much the one that was admitted first chooses first.
     loss = _loss(problem, problem.held_nodes + change)[growing]
@@ -63,8 +61,7 @@ def _grow_in_rounds(
     problem: Problem, counts: Counts, change: Sizes, growing: NDArray[np.int64], parts: int
 ) -> None:
     """First what each trainer needs at least, then a part of what it lacks, and so on, so that all get some."""
-    choices, wanted = problem.choices, problem.held_nodes + change
-    joins = choices.may_join & boots_in_time(choices.terms, problem.classes)
+    choices, joins, wanted = problem.choices, problem.joins, problem.held_nodes + change
     reach = np.zeros(len(wanted), dtype=np.int64)
     np.add.at(reach, choices.trainer, (joins * problem.capacity).sum(axis=1))
     # Those that can reach the least nodes have no choice, and come first; then those an eviction would cost most.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from freetrain.core.amounts import Amount
 from freetrain.core.data_wait import SharedNode
 from freetrain.core.decision import Allocation, Placement, place
+from freetrain.core.grouping import grouped
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.terms import Table
 from freetrain.core.topology import Topology, crossings, nodes_by_leaf, ring_order
@@ -104,9 +104,7 @@ def leaf_by_leaf(
     The next leaf is that of smallest rank, by its name, how many of the trainer's nodes are on it, how many are
     free there, and how many are missing.
     """
-    free: defaultdict[str, list[str]] = defaultdict(list)
-    for name in there:
-        free[topology.leaf_of(name)].append(name)
+    free = grouped((topology.leaf_of(name), name) for name in there)
     own, chosen = nodes_by_leaf(beside, topology), list[str]()
     while len(chosen) < count:
         missing = count - len(chosen)

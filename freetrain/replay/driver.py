@@ -307,9 +307,9 @@ class ReplayedCluster:
         if self._plans is not None or self._sees_ends:
             nodes = in_few_classes(nodes, self.now_s, horizon_s, (run.trainer for run in self.running.values()))
         if has_kinds:
-            nodes = tuple(replace(node, kind=self._kind_of.get(node.name, "")) for node in nodes)
+            nodes = tuple(node.having(kind=self._kind_of.get(node.name, "")) for node in nodes)
         if self._counts_watts:
-            nodes = tuple(replace(node, watts=self._watts_of[node.name]) for node in nodes)
+            nodes = tuple(node.having(watts=self._watts_of[node.name]) for node in nodes)
         return nodes
 
     def _due(self) -> tuple[Action, ...]:

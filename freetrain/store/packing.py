@@ -15,16 +15,15 @@ import json
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from itertools import accumulate, pairwise, repeat
+from itertools import accumulate, pairwise, repeat, starmap
 from math import inf
-from operator import attrgetter
 from typing import Any
 
 from pydantic import TypeAdapter
 
 from freetrain.core.decision import Placement
 from freetrain.core.grouping import grouped
-from freetrain.core.place import NO_TRAITS, TRAITS, Place
+from freetrain.core.place import NO_TRAITS, Place, Traits
 from freetrain.core.problem import Problem
 from freetrain.core.trainer import Serving, Trainer, TrainerPast
 from freetrain.errors import StateError
@@ -128,8 +127,9 @@ def unpack(
         names = [*(node_names[number] for number in accumulate(document["nodes"])), *document["unnumbered"]]
         ends_s = [document["ends_s"][position] for position in document["end"]]
         holders = [named(seat) for seat in document["holder"]]
-        traits = (document.get(trait, [none] * len(names)) for trait, none in zip(TRAITS, NO_TRAITS, strict=True))
-        nodes = tuple(Place(*node) for node in zip(names, ends_s, holders, *traits, strict=True))
+        columns = (document.get(name, [none] * len(names)) for name, none in NO_TRAITS._asdict().items())
+        traits = starmap(Traits, zip(*columns, strict=True))
+        nodes = tuple(Place(*node) for node in zip(names, ends_s, holders, traits, strict=True))
         past = {
             trainer.id: TrainerPast(*values)
             for trainer, values in zip(trainers, _pasts(document), strict=False)
@@ -191,8 +191,8 @@ def _pasts(document: Mapping[str, Any]) -> Sequence[Sequence[Any] | None]:
 
 def _traits(nodes: Sequence[Place]) -> dict[str, Any]:
     """A column for each trait; left out where it says nothing of any node."""
-    columns = ((trait, list(map(attrgetter(trait), nodes))) for trait in TRAITS)
-    return {trait: column for trait, column in columns if any(column)}
+    columns = zip(*(node.traits for node in nodes), strict=True)
+    return {name: column for name, column in zip(Traits._fields, columns, strict=False) if any(column)}
 
 
 def _serving(serving: Serving) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from freetrain.cli.main import cli
 from freetrain.config import Config
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.harm import Harm
-from freetrain.core.place import Place
+from freetrain.core.place import Place, Traits
 from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.daemon.reports.status import LookStatus, NodeGroup, StatusFile, TrainerStatus
@@ -292,7 +292,7 @@ def test_who_has_no_deadline_is_told_whose_took_nodes_from_it(state: Path) -> No
 
 
 def test_what_electricity_did_is_said(state: Path) -> None:
-    offers = tuple(Place(name, watts=1000.0) for name in NAMES[:4])
+    offers = tuple(Place(name, traits=Traits(watts=1000.0)) for name in NAMES[:4])
     trainers = (Trainer("7", CURVE, max_nodes=4, weight=2.0),)
     sentences = explained(state, Problem(1000.0, offers, trainers, 600.0, "weighted,energy=3000"), {"7": 2})
     assert (

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freetrain.core.classes import group_nodes
-from freetrain.core.place import Place
+from freetrain.core.place import Place, Traits
 from freetrain.core.problem import Problem, problem_from_json, problem_to_dict
 from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.core.value import total_value
@@ -70,7 +70,7 @@ def problem(
 ) -> Problem:
     """Nodes of these kinds and holders, each once for each end."""
     offers = tuple(
-        Place(f"{kind}{number}-{end_s}", end_s, holder, kind)
+        Place(f"{kind}{number}-{end_s}", end_s, holder, Traits(kind))
         for end_s in ends_s
         for number, (kind, holder) in enumerate(nodes)
     )
@@ -107,7 +107,12 @@ def test_who_has_nodes_that_do_not_go_together_gets_no_other_and_is_as_fast_as_o
 def test_a_moldable_trainer_has_a_choice_for_each_time_at_which_nodes_leave() -> None:
     one = problem(Trainer("A", CURVE, moldable=True), ("a", None), ("b", None), ends_s=(None, 50.0))
     choices = one.choices
-    assert [(life.kind, life.life_s) for life in one.classes] == [("a", 100), ("b", 100), ("a", 50), ("b", 50)]
+    assert [(life.traits.kind, life.life_s) for life in one.classes] == [
+        ("a", 100),
+        ("b", 100),
+        ("a", 50),
+        ("b", 50),
+    ]
     assert choices.may_join.astype(int).tolist() == [[1, 0, 0, 0], [1, 0, 1, 0], [0, 1, 0, 0], [0, 1, 0, 1]]
     assert choices.last.tolist() == [1, 3, 1, 3]
     assert choices.made_by(np.array([[0, 1, 0, 0]])).tolist() == [2]

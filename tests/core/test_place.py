@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 
 import pytest
 
-from freetrain.core.classes import NodeClass
-from freetrain.core.place import NO_TRAITS, TRAITS, Place
+from freetrain.core.place import NO_TRAITS, Place, Traits
 from freetrain.core.problem import Problem, problem_from_json, problem_to_dict
 from freetrain.core.trainer import Trainer
 from freetrain.store.packing import Packer, Roll, unpack
 
 TRAINER = Trainer("a", ((1, 1.0),))
-VALUES = {trait: "a100" if none == "" else 1.5 for trait, none in zip(TRAITS, NO_TRAITS, strict=True)}
+TRAITS = Traits._fields
+VALUES = {trait: "a100" if none == "" else 1.5 for trait, none in NO_TRAITS._asdict().items()}
 
 
 def told_apart(trait: str) -> Problem:
     """Two nodes that differ in this trait alone."""
-    return Problem(0.0, (Place("n1", 50.0, "a", **{trait: VALUES[trait]}), Place("n2", 50.0)), (TRAINER,))
+    return Problem(0.0, (Place("n1", 50.0, "a").having(**{trait: VALUES[trait]}), Place("n2", 50.0)), (TRAINER,))
 
 
-def test_classes_have_the_traits_in_the_order_of_places() -> None:
-    assert tuple(own.name for own in fields(NodeClass))[-len(TRAITS) :] == TRAITS
+def test_a_place_of_which_nothing_is_known_has_traits_that_say_nothing() -> None:
+    assert Place("n1").traits == NO_TRAITS
     assert not any(NO_TRAITS)
 
 
 @pytest.mark.parametrize("trait", TRAITS)
 def test_a_trait_makes_a_class(trait: str) -> None:
     classes = told_apart(trait).classes
-    assert {getattr(each, trait): dict(each.names) for each in classes} == {
+    assert {getattr(each.traits, trait): dict(each.names) for each in classes} == {
         VALUES[trait]: {"a": ["n1"]},
-        Place.__dataclass_fields__[trait].default: {None: ["n2"]},
+        getattr(NO_TRAITS, trait): {None: ["n2"]},
     }
 
 
@@ -50,4 +49,4 @@ def test_a_trait_comes_back_from_json_and_from_the_journal(trait: str) -> None:
 @pytest.mark.parametrize("trait", TRAITS)
 def test_a_place_keeps_its_traits_when_its_end_is_another(trait: str) -> None:
     place = told_apart(trait).nodes[0]
-    assert place.ending(70.0) == Place("n1", 70.0, "a", **{trait: VALUES[trait]})
+    assert place.ending(70.0) == Place("n1", 70.0, "a").having(**{trait: VALUES[trait]})

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freetrain.core.classes import NodeClass
-from freetrain.core.place import Place
+from freetrain.core.place import Place, Traits
 from freetrain.core.problem import Problem
 from freetrain.core.terms import terms_of
 from freetrain.core.trainer import Trainer
@@ -42,7 +42,7 @@ def test_tables_that_are_asked_for_again_are_not_worked_out_again() -> None:
     again, _ = distinct_tables(terms, held.copy(), NodeClass(100.0, False, {None: ["n1"]}))
     assert again is tables
     assert not tables.flags.writeable
-    assert distinct_tables(terms, held, replace(nodes, watts=1.0))[0] is not tables
+    assert distinct_tables(terms, held, replace(nodes, traits=Traits(watts=1.0)))[0] is not tables
 
 
 def test_keeping_its_nodes_costs_a_trainer_nothing() -> None:

@@ -32,7 +32,7 @@ class LookRecorder:
         now_s = judgement.now_s
         verdicts = {
             "offered": {
-                place.name: [place.until_s, place.holder, place.kind] for place in judgement.offers.offered
+                place.name: [place.until_s, place.holder, place.traits.kind] for place in judgement.offers.offered
             },
             "due": judgement.offers.due,
             "withheld": judgement.offers.withheld,

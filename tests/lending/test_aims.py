@@ -108,7 +108,7 @@ def test_a_weight_makes_electricity_no_cheaper() -> None:
 def test_nodes_that_take_less_are_lent_first_and_the_others_only_for_what_they_earn() -> None:
     seen = of_features(facts(request("7", "news"), request("8", "games")), "n1", "n2")
     found = judge(seen, Memory(), replace(ENERGY, sharing=SharingRules()))
-    watts = {node.name: node.watts for nodes, _ in found.questions for node in nodes}
+    watts = {node.name: node.traits.watts for nodes, _ in found.questions for node in nodes}
     assert watts == {"n1": 2000.0, "n2": 2000.0, "n3": 1000.0, "n4": 1000.0}
     lent = decided(found, ENERGY)
     assert sum(lent.values()) == 2, "nobody earns 1.17 on one node"
@@ -126,11 +126,11 @@ def test_electricity_moves_no_share_from_who_can_use_it() -> None:
 def test_where_the_objective_counts_no_electricity_nodes_are_as_they_were(objective: str) -> None:
     seen: Facts = facts(request("7", "news"))
     found = judge(seen, Memory(), replace(ENERGY, objective=objective))
-    assert [node.watts for nodes, _ in found.questions for node in nodes] == [0.0] * len(NAMES)
+    assert [node.traits.watts for nodes, _ in found.questions for node in nodes] == [0.0] * len(NAMES)
 
 
 def test_a_part_of_a_node_takes_a_part_of_its_electricity() -> None:
     found = judge(facts(request("7", "news")), Memory(), RULES)
     ((nodes, _),) = found.questions
     halves = with_watts(nodes, found.facts.snapshot, ENERGY.draw, ENERGY.objective, 0.5)
-    assert {place.watts for place in halves} == {500.0}
+    assert {place.traits.watts for place in halves} == {500.0}

@@ -83,7 +83,8 @@ def picky(one: Request) -> Request:
 def test_one_users_trainers_are_decided_together_whatever_each_asks_of_its_nodes() -> None:
     seen = of_features(facts(request("7"), picky(request("8"))), "n1", "n2", "n3")
     ((nodes, trainers),) = judge(seen, Memory(), RULES).questions
-    assert {place.name: place.kind for place in nodes} == {"n1": "a100", "n2": "a100", "n3": "a100", "n4": "other"}
+    kinds = {place.name: place.traits.kind for place in nodes}
+    assert kinds == {"n1": "a100", "n2": "a100", "n3": "a100", "n4": "other"}
     assert [(trainer.id, trainer.choices) for trainer in trainers] == [
         ("7", (KindChoice(("a100", "other")),)),
         ("8", (KindChoice(("a100",)),)),

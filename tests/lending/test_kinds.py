@@ -41,7 +41,7 @@ def asked(*requests: Request, nodes: tuple[Node, ...] = NODES) -> Question:
 
 
 def kinds(question: Question) -> dict[str, str]:
-    return {offer.name: offer.kind for offer in question[0]}
+    return {offer.name: offer.traits.kind for offer in question[0]}
 
 
 def choices(question: Question) -> list[tuple[KindChoice, ...] | None]:

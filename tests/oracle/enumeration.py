@@ -29,7 +29,7 @@ Slots = Sequence[tuple[float, str, float]]
 
 def best_by_enumeration(problem: Problem) -> float:
     """The most that any allocation of the problem's nodes is worth."""
-    slots = sorted({(_end_s(problem, node), node.kind, node.watts) for node in _present(problem)})
+    slots = sorted({(_end_s(problem, node), *node.traits) for node in _present(problem)})
     there = _amounts(problem, slots, _present(problem))
     best = np.zeros([count + 1 for count in there])
     for trainer in problem.trainers:
@@ -60,7 +60,7 @@ def _end_s(problem: Problem, node: Place) -> float:
 
 
 def _amounts(problem: Problem, slots: Slots, nodes: Sequence[Place]) -> Amounts:
-    counted = Counter((_end_s(problem, node), node.kind, node.watts) for node in nodes)
+    counted = Counter((_end_s(problem, node), *node.traits) for node in nodes)
     return tuple(counted[slot] for slot in slots)
 
 
@@ -90,7 +90,7 @@ def _kinds(problem: Problem, trainer: Trainer, has: set[str]) -> list[tuple[set[
 
     Who has nodes gets only what goes with all of them; it is as fast as on the slowest.
     """
-    every = {node.kind for node in _present(problem)}
+    every = {node.traits.kind for node in _present(problem)}
     known = [({kind}, 1.0) for kind in every]
     if trainer.choices is not None:
         known = [(set(choice.kinds), choice.speed) for choice in trainer.choices]

@@ -19,7 +19,7 @@ from benchmarks.problems import (
     with_watts,
 )
 from freetrain.core.decision import Decision, Status
-from freetrain.core.place import Place
+from freetrain.core.place import Place, Traits
 from freetrain.core.problem import Problem
 from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.core.verify import verify
@@ -173,7 +173,7 @@ def test_a_baseline_is_usable_where_deadlines_and_electricity_count(baseline: st
 
 
 def test_greedy_lends_no_node_that_is_worth_less_than_its_electricity() -> None:
-    nodes = tuple(Place(f"n{number}", watts=1000.0) for number in range(4))
+    nodes = tuple(Place(f"n{number}", traits=Traits(watts=1000.0)) for number in range(4))
     trainer = Trainer("a", ((1, 10.0), (2, 18.0), (4, 30.0)))
     for energy, lent in ((2100.0, 4), (2200.0, 2), (3500.0, 1), (3700.0, 0)):
         problem = Problem(NOW_S, nodes, (trainer,), 600.0, f"speedup,energy={energy}")
@@ -187,7 +187,7 @@ def test_every_policy_keeps_to_the_kinds_of_nodes_that_each_trainer_may_have(pol
         problem = of_kinds(seed)
         decision = decide(find_policy(policy), problem)
         assert verify(problem, decision) == (), f"seed {seed}"
-        kind_of = {node.name: node.kind for node in problem.nodes}
+        kind_of = {node.name: node.traits.kind for node in problem.nodes}
         for trainer in problem.trainers:
             now, names = (
                 set(placement.get(trainer.id, ())) for placement in (problem.held_names, decision.placement)
@@ -204,7 +204,7 @@ def test_a_baseline_leaves_no_node_idle_that_somebody_could_use(baseline: str) -
     """Two trainers with a kind of node each: what one cannot use is not kept for it."""
     curve = tuple((nodes, 10.0 * nodes) for nodes in range(1, 9))
     trainers = tuple(Trainer(name, curve, choices=(KindChoice((name,)),)) for name in ("a", "b"))
-    nodes = tuple(Place(f"n{number}", kind="b" if number < 2 else "a") for number in range(8))
+    nodes = tuple(Place(f"n{number}", traits=Traits("b" if number < 2 else "a")) for number in range(8))
     decision = decide(find_policy(baseline), Problem(NOW_S, nodes, trainers))
     assert {trainer: len(names) for trainer, names in decision.placement.items()} == {"a": 6, "b": 2}
 
@@ -214,7 +214,7 @@ def test_who_can_use_one_kind_of_node_only_shares_it_equally() -> None:
     trainers = tuple(
         Trainer(f"t{number}", curve, choices=(KindChoice(("a" if number else "b",)),)) for number in range(3)
     )
-    nodes = tuple(Place(f"n{number}", kind="a" if number < 4 else "b") for number in range(10))
+    nodes = tuple(Place(f"n{number}", traits=Traits("a" if number < 4 else "b")) for number in range(10))
     decision = decide(find_policy("equal-share"), Problem(NOW_S, nodes, trainers))
     assert {trainer: len(names) for trainer, names in decision.placement.items()} == {"t0": 6, "t1": 2, "t2": 2}
 

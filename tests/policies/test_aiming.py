@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.problems import mixed_problem, with_kinds
-from freetrain.core.place import Place
+from freetrain.core.place import Place, Traits
 from freetrain.core.problem import Problem
 from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.core.verify import verify
@@ -34,7 +34,7 @@ DEAR, CHEAP = "speedup,energy=1e9", "speedup,energy=1e-6"
 
 
 def offers(count: int, watts: float = 0.0) -> tuple[Place, ...]:
-    return tuple(Place(f"n{number}", watts=watts) for number in range(count))
+    return tuple(Place(f"n{number}", traits=Traits(watts=watts)) for number in range(count))
 
 
 def twins(needed_nodes: int) -> tuple[Trainer, Trainer]:
@@ -61,7 +61,7 @@ def with_aims(problem: Problem, seed: int, objective: str) -> Problem:
         else trainer
         for trainer in problem.trainers
     )
-    nodes = tuple(replace(node, watts=draw.choice((0.0, 300.0, 900.0))) for node in problem.nodes)
+    nodes = tuple(node.having(watts=draw.choice((0.0, 300.0, 900.0))) for node in problem.nodes)
     return replace(problem, trainers=trainers, nodes=nodes, objective=objective)
 
 
@@ -149,8 +149,8 @@ def test_sizes_are_never_such_as_are_worth_less_than_their_electricity(policy: s
 def test_electricity_is_that_of_the_nodes_that_a_trainer_may_have() -> None:
     thrifty = Trainer("thrifty", CURVE, choices=(KindChoice(("small",)),))
     other = Trainer("other", CURVE, choices=(KindChoice(("large",), 2.0),))
-    nodes = (*(Place(f"s{number}", None, None, "small", 100.0) for number in range(8)),)
-    nodes += (*(Place(f"l{number}", None, None, "large", 2000.0) for number in range(8)),)
+    nodes = (*(Place(f"s{number}", traits=Traits("small", 100.0)) for number in range(8)),)
+    nodes += (*(Place(f"l{number}", traits=Traits("large", 2000.0)) for number in range(8)),)
     asked = asked_of(Problem(0.0, nodes, (thrifty, other), 3600.0, "speedup,energy=2520"))
     assert asked.max_nodes.tolist() == [8, 4]
 

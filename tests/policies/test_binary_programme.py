@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from freetrain.guest.guest import Guest
-from freetrain.policies.binary_programme import HIGHS, BinaryProgramme, LinearRow, ProgrammeGuest
+from freetrain.policies.binary_programme import BinaryProgramme, LinearRow, solve_in_guest
 
 _HERE = "tests.policies.test_binary_programme"
 LONG_S = 30.0
@@ -18,8 +18,8 @@ TWO_OF_THREE = BinaryProgramme((3.0, 2.0, 2.0), (LinearRow({0: 2.0, 1: 1.5, 2: 1
 
 
 def test_whole_variables_and_shares_have_their_own_optimum() -> None:
-    assert HIGHS.solve(TWO_OF_THREE, LONG_S) == ((0.0, 1.0, 1.0), "")
-    shares, why = HIGHS.solve(BinaryProgramme(TWO_OF_THREE.values, TWO_OF_THREE.rows, integral=False), LONG_S)
+    assert solve_in_guest(TWO_OF_THREE, LONG_S) == ((0.0, 1.0, 1.0), "")
+    shares, why = solve_in_guest(BinaryProgramme(TWO_OF_THREE.values, TWO_OF_THREE.rows, integral=False), LONG_S)
     assert why == ""
     assert shares is not None
     assert sum(value * share for value, share in zip(TWO_OF_THREE.values, shares, strict=True)) > 4.0
@@ -27,7 +27,7 @@ def test_whole_variables_and_shares_have_their_own_optimum() -> None:
 
 def test_a_least_sum_is_kept() -> None:
     one_each = BinaryProgramme((-1.0, -2.0), (LinearRow({0: 1.0, 1: 1.0}, 1.0, 1.0),))
-    assert HIGHS.solve(one_each, LONG_S) == ((1.0, 0.0), "")
+    assert solve_in_guest(one_each, LONG_S) == ((1.0, 0.0), "")
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_an_answer_is_held_against_the_programme(found: tuple[float, ...], is_me
 
 def test_what_cannot_be_solved_is_said() -> None:
     impossible = BinaryProgramme((1.0,), (LinearRow({0: 1.0}, 5.0, 2.0),))
-    found, why = HIGHS.solve(impossible, LONG_S)
+    found, why = solve_in_guest(impossible, LONG_S)
     assert found is None
     assert "nothing that may be used" in why
 
@@ -79,6 +79,6 @@ def guest() -> Iterator[Guest]:
 def test_an_answer_that_is_wrong_or_never_comes_is_not_used(
     guest: Guest, function: Callable[..., object], clause: str
 ) -> None:
-    found, why = ProgrammeGuest(guest, f"{_HERE}:{function.__name__}").solve(TWO_OF_THREE, 0.2)
+    found, why = solve_in_guest(TWO_OF_THREE, 0.2, guest.asking(f"{_HERE}:{function.__name__}"))
     assert found is None
     assert clause in why

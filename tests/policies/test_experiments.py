@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from freetrain.cli.main import cli
 from freetrain.policies.dltap import experiment as dltap
-from freetrain.policies.experiment import COLUMNS, Experiment, MethodComparison, interval, row_of
+from freetrain.policies.experiment import COLUMNS, Experiment, MethodFigures, interval
 from freetrain.policies.gadget import experiment as gadget
 from freetrain.policies.smd import experiment as smd
 from freetrain.policies.synergy import experiment as synergy
@@ -48,8 +48,9 @@ def test_an_interval_contains_the_truth_as_often_as_it_says() -> None:
 def test_there_is_no_verdict_within_the_interval(
     of_method: tuple[float, ...], less_is_better: bool, verdict: str
 ) -> None:
-    names = "here", "work", "ours", "theirs"
-    row = row_of([MethodComparison(*names, figure, 1.0, less_is_better) for figure in of_method])
+    experiment = Experiment("Any", lambda seed: (), (("ours", "theirs"),), (), less_is_better)
+    by_seed = [(MethodFigures("here", "work", {"ours": figure, "theirs": 1.0}),) for figure in of_method]
+    (row,) = experiment.table(by_seed).rows
     assert row[6] == pytest.approx(mean(of_method), abs=1e-3)
     assert row[-1] == verdict
 
@@ -70,7 +71,7 @@ def test_dltap_separates_fewer_pairs_than_kubernetes_and_packing_still_fewer() -
 def test_gadget_gains_utility_over_every_rule_and_over_elastic_shares() -> None:
     gains = [
         row
-        for row in gadget.EXPERIMENT.table([tuple(gadget.EXPERIMENT.compare(seed)) for seed in range(2)]).rows
+        for row in gadget.EXPERIMENT.table([tuple(gadget.EXPERIMENT.run(seed)) for seed in range(2)]).rows
         if row[1] == "utility"
     ]
     assert len(gains) == 3 * 2 * 5
@@ -112,21 +113,22 @@ def test_trainings_are_done_sooner_with_tune_than_with_shares_and_later_where_al
 
 
 def test_the_command_prints_a_table_and_its_notes(monkeypatch: pytest.MonkeyPatch) -> None:
-    compared = [MethodComparison("here", "work", "ours", "theirs", 2.0, 1.0)]
-    monkeypatch.setattr(dltap, "EXPERIMENT", replace(dltap.EXPERIMENT, compare=lambda seed: compared))
+    figures = [MethodFigures("here", "work", {"DLTAP": 2.0, "packing": 1.0, "alone": 1.0})]
+    monkeypatch.setattr(dltap, "EXPERIMENT", replace(dltap.EXPERIMENT, run=lambda seed: figures))
     shown = CliRunner().invoke(cli, ["bench", "dltap", "--seeds", "1"])
-    assert "theirs" in shown.stdout
+    assert "here" in shown.stdout
+    assert "alone" not in shown.stdout
     assert "leaf-aware is freetrain's" in shown.stdout
     assert CliRunner().invoke(cli, ["bench", "freetrain"]).exit_code == 2
 
 
 def test_ctrl_c_prints_the_table_of_the_seeds_that_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    def compare(seed: int) -> list[MethodComparison]:
+    def run(seed: int) -> list[MethodFigures]:
         if seed == 3:
             raise KeyboardInterrupt
-        return [MethodComparison("here", "work", "ours", "theirs", 1.0 + seed, 1.0)]
+        return [MethodFigures("here", "work", {"ours": 1.0 + seed, "theirs": 1.0})]
 
-    monkeypatch.setattr(dltap, "EXPERIMENT", Experiment("Interrupted", compare, ()))
+    monkeypatch.setattr(dltap, "EXPERIMENT", Experiment("Interrupted", run, (("ours", "theirs"),), ()))
     document = json.loads(CliRunner().invoke(cli, ["bench", "dltap", "--json"]).stdout)
     assert document["rows"][0][4] == 2.0
     assert " 3 seeds; " in document["notes"][0]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freetrain.core.place import Place
+from freetrain.core.place import Place, Traits
 from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer, TrainerPast
 from freetrain.errors import StateError
@@ -32,7 +32,8 @@ def problems_with_placements(draw):
     kinds = st.sampled_from(["", "a100", "v100"])
     watts = st.sampled_from([0.0, 1234.5])
     nodes = tuple(
-        Place(name, draw(ends), draw(st.sampled_from([None, *IDS])), draw(kinds), draw(watts)) for name in names
+        Place(name, draw(ends), draw(st.sampled_from([None, *IDS])), Traits(draw(kinds), draw(watts)))
+        for name in names
     )
     owners = {name: draw(st.sampled_from([None, *IDS])) for name in names}
     placement = {

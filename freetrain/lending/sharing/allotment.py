@@ -19,7 +19,7 @@ from freetrain.core.deadlines import deadline_rates_of
 from freetrain.core.grouping import grouped
 from freetrain.core.needs import has_gpus
 from freetrain.core.node import Nodes
-from freetrain.core.place import Place, node_of
+from freetrain.core.place import Place, Traits, node_of
 from freetrain.core.plan import Release
 from freetrain.core.power import with_watts
 from freetrain.core.terms import terms_of, with_changes
@@ -218,10 +218,10 @@ def _demand(
     terms = with_changes(terms_of(tuple(trainers), rules.objective), rules.changes)
     terms = rates.on(terms, range(len(trainers)), np.ones(len(trainers)))
     whole = offered if tasks.rooms is None else ()
-    watts = [place.watts for place in with_watts(whole, facts.snapshot, rules.draw, rules.objective)]
+    watts = [place.traits.watts for place in with_watts(whole, facts.snapshot, rules.draw, rules.objective)]
     held = Counter(place.holder for place in offered if place.holder is not None)
     now = np.array([held[trainer.id] for trainer in trainers], dtype=np.int64)
-    every_node = NodeClass(rules.horizon_s, False, {}, watts=min(watts, default=0.0))
+    every_node = NodeClass(rules.horizon_s, False, {}, Traits(watts=min(watts, default=0.0)))
     tables, row = distinct_tables(terms, now, every_node)
     best = tables.argmax(axis=1)[row]
     return dict(zip((trainer.id for trainer in trainers), best.tolist(), strict=True))

@@ -80,17 +80,12 @@ def ask_by_kind(
         _choices(request, number, names) for number, (members, _) in enumerate(groups) for request in members
     )
     return (
-        tuple(_of_kind(node, names[kind_of[node.name]]) for node in nodes),
+        tuple(node.having(kind=names[kind_of[node.name]]) for node in nodes),
         tuple(_with_choices(trainer, each) for trainer, each in zip(trainers, choices, strict=True)),
     )
 
 
-# Most nodes and trainers are the same from look to look, so their copies are kept.
-@lru_cache(maxsize=65536)
-def _of_kind(node: Place, kind: str) -> Place:
-    return replace(node, kind=kind)
-
-
+# Most trainers are the same from look to look, so their copies are kept.
 @lru_cache(maxsize=4096)
 def _with_choices(trainer: Trainer, choices: tuple[KindChoice, ...]) -> Trainer:
     return replace(trainer, choices=choices)

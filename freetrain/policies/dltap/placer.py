@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +22,12 @@ from freetrain.policies.stages import leaf_by_leaf, say_leaves
 
 Whole = NDArray[np.int64]
 Amounts = NDArray[np.float64]
+Score = TypeVar("Score", int, Whole)
 
 
-def aggregation_score(peers_here: int, peers: int) -> int:
+def aggregation_score(peers_here: Score, peers: int) -> Score:
     """1 to 11: how much of the task's traffic stays on the node, where as many of its peers are."""
-    return 10 * peers_here // peers + 1 if peers else 1
+    return 10 * peers_here // max(peers, 1) + 1
 
 
 def least_requested(asked: Amounts, size: Amounts) -> Whole:
@@ -140,28 +142,25 @@ class _Board:
         return tuple(found)
 
     def _scores(self, task: PlacedTask, asked: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> Whole:
-        weights, here = self._weights, self._peers_here(task)
-        peers = max(self._peers(task), 1)
+        weights, (here, peers) = self._weights, self._peers(task)
         on_leaf = np.bincount(self._leaf, weights=here, minlength=int(self._leaf.max()) + 1)[self._leaf]
         scores: Whole = (
-            weights.aggregation * (10 * here // peers + 1)
-            + weights.leaf * (10 * on_leaf.astype(np.int64) // peers)
+            weights.aggregation * aggregation_score(here, peers)
+            + weights.leaf * (10 * on_leaf.astype(np.int64) // max(peers, 1))
             + weights.least_requested * least_requested(asked, self._size)
             + weights.balanced * balanced(asked, self._size)
             + weights.spreading * spreading(sum(self._placed.values(), np.zeros_like(here)))
         )
         return scores
 
-    def _peers_here(self, task: PlacedTask) -> Whole:
-        workers, servers = self._placed[TaskKind.WORKER], self._placed[TaskKind.SERVER]
+    def _peers(self, task: PlacedTask) -> tuple[Whole, int]:
+        """The task's peers on each node so far, and the number of all of them."""
+        workers = self._placed[TaskKind.WORKER]
         if self._weights.all_are_peers:
-            return workers + servers
-        return workers if task.kind is TaskKind.SERVER else np.zeros_like(workers)
-
-    def _peers(self, task: PlacedTask) -> int:
-        if self._weights.all_are_peers:
-            return len(self._tasks) - 1
-        return sum(peer.kind is TaskKind.WORKER for peer in self._tasks) if task.kind is TaskKind.SERVER else 0
+            return workers + self._placed[TaskKind.SERVER], len(self._tasks) - 1
+        if task.kind is TaskKind.SERVER:
+            return workers, sum(peer.kind is TaskKind.WORKER for peer in self._tasks)
+        return np.zeros_like(workers), 0
 
 
 def crossing_pairs(tasks: Sequence[PlacedTask], where: Sequence[object]) -> tuple[int, int]:

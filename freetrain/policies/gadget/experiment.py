@@ -19,7 +19,7 @@ import numpy as np
 
 from freetrain.policies.aiming import AimedSizes
 from freetrain.policies.equal_share import equal_sizes
-from freetrain.policies.experiment import Experiment, MethodComparison
+from freetrain.policies.experiment import Experiment, MethodFigures
 from freetrain.policies.gadget.links import LinkBooks, PlacedRing, RingCosts, RingServer
 from freetrain.policies.gadget.policy import LINEAR, LOG, Utility
 
@@ -73,6 +73,8 @@ class RingJob:
     Attributes:
         ring: that it has now; None: none.
         rescale_s: lost where it gets another one.
+        arrives: the slot in which it comes.
+        attained_s: the seconds of a worker that it has had.
     """
 
     id: str
@@ -84,6 +86,13 @@ class RingJob:
     rescale_s: float = 0.0
     weight: float = 1.0
     narrowest: int = 1
+    arrives: int = 0
+    attained_s: float = 0.0
+
+    @property
+    def fixed_width(self) -> int:
+        """Its width where rings do not change."""
+        return self.widest // 2
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -206,7 +215,7 @@ class _Slot:
 
     def _ratio(self, row: int, before: PlacedRing | None, ring: PlacedRing) -> float:
         gain = self._gain(row, ring) - self._gain(row, before)
-        cost = self._cost(ring) - self._cost(before)
+        cost = self._costs.of(ring) - self._costs.of(before)
         return gain / cost if cost > 0 else (float("inf") if gain > 0 else 0.0)
 
     def _gain(self, row: int, ring: PlacedRing | None) -> float:
@@ -217,9 +226,6 @@ class _Slot:
         before = utility.of(job.samples, job.target_samples, job.weight)
         return utility.of(after, job.target_samples, job.weight) - before
 
-    def _cost(self, ring: PlacedRing | None) -> float:
-        return 0.0 if ring is None else self._costs.of(ring)
-
 
 _SLOTS, _SLOT_S = 60, 300.0
 _SERVERS = tuple(RingServer(f"{leaf}{number}", 4, leaf) for leaf in "abcd" for number in range(8))
@@ -227,66 +233,8 @@ _LINK_BYTES_PER_S, _UPLINK_BYTES_PER_S = 3e9, 12e9
 _RESCALE_S = 10.0
 _UTILITIES = {"linear": LINEAR, "log": LOG}
 
-
-@dataclass(frozen=True, slots=True)
-class _QueuedJob:
-    """A training that has come, or will in this slot, and the seconds of a worker that it has had."""
-
-    slot: int
-    job: RingJob
-    attained_s: float = 0.0
-
-    @property
-    def remaining_s(self) -> float:
-        job = self.job
-        rate = job.model.rate(_fixed(job), -(-_fixed(job) // 4), _LINK_BYTES_PER_S)
-        return (job.target_samples - job.samples) / rate
-
-
-_Key = Callable[[_QueuedJob], float]
-_Fill = Callable[[Sequence[_QueuedJob]], Mapping[str, PlacedRing]]
+_Fill = Callable[[Sequence[RingJob]], Mapping[str, PlacedRing]]
 """Trainings that wait or run → their rings in a slot."""
-
-_RULES: Mapping[str, _Key] = {
-    "FIFO": lambda waiting: waiting.slot,
-    "LAS": lambda waiting: waiting.attained_s,
-    "DRF": lambda waiting: _fixed(waiting.job),
-    "Tetris": lambda waiting: _fixed(waiting.job) * waiting.remaining_s,
-}
-"""Rule → its key: trainings with the least are served first."""
-
-
-def _compare(seed: int) -> Iterator[MethodComparison]:
-    """40, 80 and 120 trainings in 60 slots of five minutes; all have until the end to be done."""
-    for count in (40, 80, 120):
-        arrivals = _arrivals(random.Random(seed), count)
-        ways: dict[str, _Fill] = {
-            "equal share": _equal_rings,
-            **{rule: partial(_by_rule, key) for rule, key in _RULES.items()},
-        }
-        others = {way: _by_slots(arrivals, fill) for way, fill in ways.items()}
-        for name, utility in _UTILITIES.items():
-            gadget = _by_slots(arrivals, partial(_gadget, utility))
-            setting, worth = f"{name}, {count} trainings", partial(_worth, utility)
-            for other, jobs in others.items():
-                yield MethodComparison(setting, "utility", "GADGET", other, worth(gadget), worth(jobs))
-            completed = _completed(gadget), _completed(others["equal share"])
-            yield MethodComparison(setting, "completed", "GADGET", "equal share", *completed)
-
-
-EXPERIMENT = Experiment(
-    "GADGET: utility of all trainings, and how many are completed",
-    _compare,
-    (
-        f"{len(_SERVERS)} servers of 4 GPUs on 4 leaves, links of 3 GB/s, uplinks of 12 GB/s; a change of "
-        f"ring costs {_RESCALE_S:g} s.",
-        "equal share: elastic rings of equal width, in powers of two, embedded with bandwidth reserved as "
-        "GADGET's are, and kept where they are while their width stays.",
-        "FIFO, LAS, DRF and Tetris: fixed rings, of half of each training's largest, first-fit, bandwidth shared; "
-        "who finds no room is passed over.",
-        "GADGET's paper reports more utility than the state of the art; we know of no public figure.",
-    ),
-)
 
 
 def _worth(utility: Utility, jobs: Sequence[RingJob]) -> float:
@@ -297,7 +245,7 @@ def _completed(jobs: Sequence[RingJob]) -> float:
     return float(sum(job.samples >= job.target_samples for job in jobs))
 
 
-def _arrivals(draw: random.Random, count: int) -> list[_QueuedJob]:
+def _arrivals(draw: random.Random, count: int) -> list[RingJob]:
     arrivals = []
     for row in range(count):
         model = RingModel(draw.choice((50e6, 100e6, 250e6, 500e6, 1300e6)), draw.uniform(0.08, 0.4))
@@ -305,39 +253,35 @@ def _arrivals(draw: random.Random, count: int) -> list[_QueuedJob]:
         alone = model.rate(widest // 2, -(-widest // 8), _LINK_BYTES_PER_S)
         target = alone * draw.uniform(10, 60) * _SLOT_S
         slot = draw.randrange(int(0.7 * _SLOTS))
-        arrivals.append(_QueuedJob(slot, RingJob(f"j{row}", model, widest, 0.0, target, None, _RESCALE_S)))
+        arrivals.append(RingJob(f"j{row}", model, widest, 0.0, target, rescale_s=_RESCALE_S, arrives=slot))
     return arrivals
 
 
-def _by_slots(arrivals: Sequence[_QueuedJob], fill: _Fill) -> list[RingJob]:
+def _by_slots(arrivals: Sequence[RingJob], fill: _Fill) -> list[RingJob]:
     """The trainings in the end; slot after slot the rings of those that are there are chosen again."""
     queue = list(arrivals)
     for slot in range(_SLOTS):
-        here = [
-            row
-            for row, queued in enumerate(queue)
-            if queued.slot <= slot and queued.job.samples < queued.job.target_samples
-        ]
+        here = [row for row, job in enumerate(queue) if job.arrives <= slot and job.samples < job.target_samples]
         rings = fill([queue[row] for row in here])
         for row in here:
-            job, ring = queue[row].job, rings.get(queue[row].job.id)
+            job, ring = queue[row], rings.get(queue[row].id)
             done = samples_in_slot(job, ring, _SLOT_S) if ring else 0.0
-            had_s = queue[row].attained_s + (ring.width * _SLOT_S if ring else 0.0)
-            queue[row] = _QueuedJob(queue[row].slot, replace(job, ring=ring, samples=job.samples + done), had_s)
-    return [queued.job for queued in queue]
+            had_s = job.attained_s + (ring.width * _SLOT_S if ring else 0.0)
+            queue[row] = replace(job, ring=ring, samples=job.samples + done, attained_s=had_s)
+    return queue
 
 
 def _books() -> LinkBooks:
     return LinkBooks(_SERVERS, _LINK_BYTES_PER_S, _UPLINK_BYTES_PER_S)
 
 
-def _gadget(utility: Utility, queue: Sequence[_QueuedJob]) -> Mapping[str, PlacedRing]:
-    return fill_slot(_books(), [queued.job for queued in queue], _SLOT_S, utility)
+def _gadget(utility: Utility, jobs: Sequence[RingJob]) -> Mapping[str, PlacedRing]:
+    return fill_slot(_books(), jobs, _SLOT_S, utility)
 
 
-def _equal_rings(queue: Sequence[_QueuedJob]) -> Mapping[str, PlacedRing]:
+def _equal_rings(jobs: Sequence[RingJob]) -> Mapping[str, PlacedRing]:
     """Rings of equal width, or half or twice that: powers of two, which fill servers and seldom change."""
-    jobs, books = [queued.job for queued in queue], _books()
+    books = _books()
     most = np.array([job.widest for job in jobs], dtype=np.int64)
     places = sum(books.free.values())
     sizes = equal_sizes(AimedSizes(np.ones_like(most), most, np.zeros_like(most), 0.0), places).tolist()
@@ -369,16 +313,17 @@ def _embedded(books: LinkBooks, jobs: Sequence[RingJob], widths: Sequence[int]) 
     return rings
 
 
-def _fixed(job: RingJob) -> int:
-    return job.widest // 2
+def _remaining_s(job: RingJob) -> float:
+    rate = job.model.rate(job.fixed_width, -(-job.fixed_width // 4), _LINK_BYTES_PER_S)
+    return (job.target_samples - job.samples) / rate
 
 
-def _by_rule(key: _Key, queue: Sequence[_QueuedJob]) -> Mapping[str, PlacedRing]:
+def _by_rule(key: Callable[[RingJob], float], jobs: Sequence[RingJob]) -> Mapping[str, PlacedRing]:
     """Rings of fixed width on the first places that are free, bandwidth shared; passed over with too few."""
     free = {server.name: server.places for server in _SERVERS}
     rings = {}
-    for queued in sorted(queue, key=key):
-        missing, workers = _fixed(queued.job), list[tuple[str, int]]()
+    for job in sorted(jobs, key=key):
+        missing, workers = job.fixed_width, list[tuple[str, int]]()
         if sum(free.values()) < missing:
             continue
         for name in free:
@@ -386,10 +331,51 @@ def _by_rule(key: _Key, queue: Sequence[_QueuedJob]) -> Mapping[str, PlacedRing]
                 workers.append((name, taken))
                 free[name] -= taken
                 missing -= taken
-        rings[queued.job.id] = PlacedRing(tuple(workers), 1, 0.0)
+        rings[job.id] = PlacedRing(tuple(workers), 1, 0.0)
     split = Counter(name for ring in rings.values() if ring.servers > 1 for name, _ in ring.workers)
     for id_, ring in rings.items():
         if ring.servers > 1:
             sharing = max(split[name] for name, _ in ring.workers)
             rings[id_] = replace(ring, bytes_per_s=contended(_LINK_BYTES_PER_S, sharing))
     return rings
+
+
+_OTHERS: Mapping[str, _Fill] = {
+    "equal share": _equal_rings,
+    "FIFO": partial(_by_rule, lambda job: job.arrives),
+    "LAS": partial(_by_rule, lambda job: job.attained_s),
+    "DRF": partial(_by_rule, lambda job: job.fixed_width),
+    "Tetris": partial(_by_rule, lambda job: job.fixed_width * _remaining_s(job)),
+}
+"""Other ways to give rings; by a rule trainings with the least of its key are served first."""
+
+
+def _run(seed: int) -> Iterator[MethodFigures]:
+    """40, 80 and 120 trainings in 60 slots of five minutes; all have until the end to be done."""
+    for count in (40, 80, 120):
+        arrivals = _arrivals(random.Random(seed), count)
+        others = {other: _by_slots(arrivals, fill) for other, fill in _OTHERS.items()}
+        for name, utility in _UTILITIES.items():
+            trained = {"GADGET": _by_slots(arrivals, partial(_gadget, utility)), **others}
+            setting = f"{name}, {count} trainings"
+            yield MethodFigures(
+                setting, "utility", {method: _worth(utility, jobs) for method, jobs in trained.items()}
+            )
+            elastic = ("GADGET", "equal share")
+            yield MethodFigures(setting, "completed", {method: _completed(trained[method]) for method in elastic})
+
+
+EXPERIMENT = Experiment(
+    "GADGET: utility of all trainings, and how many are completed",
+    _run,
+    tuple(("GADGET", other) for other in _OTHERS),
+    (
+        f"{len(_SERVERS)} servers of 4 GPUs on 4 leaves, links of 3 GB/s, uplinks of 12 GB/s; a change of "
+        f"ring costs {_RESCALE_S:g} s.",
+        "equal share: elastic rings of equal width, in powers of two, embedded with bandwidth reserved as "
+        "GADGET's are, and kept where they are while their width stays.",
+        "FIFO, LAS, DRF and Tetris: fixed rings, of half of each training's largest, first-fit, bandwidth shared; "
+        "who finds no room is passed over.",
+        "GADGET's paper reports more utility than the state of the art; we know of no public figure.",
+    ),
+)

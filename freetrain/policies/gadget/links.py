@@ -5,13 +5,13 @@ Reservations are in freetrain's books only: no switch enforces them.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from math import inf
 from typing import Protocol, runtime_checkable
 
+from freetrain.core.grouping import grouped
 from freetrain.core.problem import Question
 from freetrain.core.topology import FLAT, Topology
 from freetrain.policies.stages import Placer, Policy
@@ -132,10 +132,8 @@ class LinkBooks:
         if fitting := [name for name, free in self.free.items() if free >= width]:
             name = min(fitting, key=lambda name: (self.free[name], name))
             return PlacedRing(((name, width),), 1, 0.0)
-        by_leaf: defaultdict[str, list[str]] = defaultdict(list)
-        for name, server in self.servers.items():
-            if self.free[name] and self.link[name] >= bytes_per_s:
-                by_leaf[server.leaf].append(name)
+        roomy = (name for name, free in self.free.items() if free and self.link[name] >= bytes_per_s)
+        by_leaf = grouped((self.servers[name].leaf, name) for name in roomy)
         room = {leaf: sum(self.free[name] for name in names) for leaf, names in by_leaf.items()}
         if fitting := [leaf for leaf in room if room[leaf] >= width]:
             leaf = min(fitting, key=lambda leaf: (room[leaf], leaf))
@@ -195,8 +193,10 @@ class RingCosts:
         self._places = max(sum(books.free.values()), 1)
         self._links, self._uplinks = sum(books.link.values()), sum(books.uplink.values())
 
-    def of(self, ring: PlacedRing) -> float:
-        """The cost of one ring."""
+    def of(self, ring: PlacedRing | None) -> float:
+        """The cost of one ring; of none, 0."""
+        if ring is None:
+            return 0.0
         cost = ring.width / self._places
         if ring.bytes_per_s:
             cost += ring.servers * ring.bytes_per_s / max(self._links, ring.bytes_per_s)

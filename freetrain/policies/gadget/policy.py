@@ -18,6 +18,7 @@ from math import inf
 import numpy as np
 
 from freetrain.core.decision import Allocation, Choice, Placement, place, place_each
+from freetrain.core.grouping import grouped
 from freetrain.core.place import node_of
 from freetrain.core.problem import Counts, Problem, Question
 from freetrain.core.terms import Sizes, Table
@@ -248,16 +249,12 @@ def _ring(names: Iterable[str], need: float, topology: Topology) -> PlacedRing:
 
 
 def _standing(questions: Sequence[Question], topology: Topology) -> dict[str, PlacedRing]:
-    held: dict[str, list[str]] = {}
-    for offers, _ in questions:
-        for offer in offers:
-            if offer.holder is not None:
-                held.setdefault(offer.holder, []).append(offer.name)
+    held = grouped((offer.holder, offer.name) for offers, _ in questions for offer in offers)
     trainers = {trainer.id: trainer for _, asking in questions for trainer in asking}
     return {
         id_: _ring(names, trainers[id_].link_bytes_per_s(len(names)), topology)
         for id_, names in held.items()
-        if id_ in trainers
+        if id_ is not None and id_ in trainers
     }
 
 
@@ -292,10 +289,7 @@ class Utility:
 
 LINEAR = Utility(0.0)
 LOG = Utility(1.0)
-FAIR = Utility(2.0)
-
-
-UTILITIES = {"linear": LINEAR, "log": LOG, "fair": FAIR}
+UTILITIES = {"linear": LINEAR, "log": LOG, "fair": Utility(2.0)}
 """Word → utility, the default first."""
 
 

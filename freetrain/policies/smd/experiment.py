@@ -13,8 +13,10 @@ from functools import partial
 
 import numpy as np
 
-from freetrain.policies.binary_programme import HIGHS, BinaryProgramme, LinearRow, ProgrammeGuest
-from freetrain.policies.experiment import Experiment, MethodComparison
+from freetrain.core.grouping import grouped
+from freetrain.guest.guest import Ask
+from freetrain.policies.binary_programme import HIGHS, BinaryProgramme, LinearRow, solve_in_guest
+from freetrain.policies.experiment import Experiment, MethodFigures
 from freetrain.policies.smd.policy import (
     Amounts,
     Floats,
@@ -46,9 +48,7 @@ class OuterSolution:
     why: str = ""
 
 
-def choose(
-    options: Sequence[RunOption], capacity: Amounts, time_s: float, highs: ProgrammeGuest = HIGHS
-) -> OuterSolution:
+def choose(options: Sequence[RunOption], capacity: Amounts, time_s: float, highs: Ask = HIGHS) -> OuterSolution:
     """Options of largest value that fit together, one for each training at most.
 
     1. HiGHS finds the optimum, or the best in its time.
@@ -59,19 +59,17 @@ def choose(
     possible = [number for number, option in enumerate(options) if option.value > 0]
     rows = _rows(options, possible, capacity)
     values = [options[number].value for number in possible]
-    found, why = highs.solve(BinaryProgramme(values, rows), time_s)
-    if found is not None:
-        chosen = [number for number, taken in zip(possible, found, strict=True) if taken > 0.5]
-        # An answer that is not proven may have left room.
-        filled = _filled(options, chosen, capacity) if why else tuple(chosen)
-        return OuterSolution(filled, _value(options, filled), "HiGHS", why)
-    relaxed, _ = highs.solve(BinaryProgramme(values, rows, integral=False), time_s)
-    if relaxed is not None:
-        whole = [number for number, share in zip(possible, relaxed, strict=True) if share > 1 - 1e-6]
-        filled = _filled(options, whole, capacity)
-        return OuterSolution(filled, _value(options, filled), "rounding", why)
-    filled = _filled(options, [], capacity)
-    return OuterSolution(filled, _value(options, filled), "filling up", why)
+    by, least = "HiGHS", 0.5
+    found, why = solve_in_guest(BinaryProgramme(values, rows), time_s, highs)
+    if found is None:
+        by, least = "rounding", 1 - 1e-6
+        found, _ = solve_in_guest(BinaryProgramme(values, rows, integral=False), time_s, highs)
+    if found is None:
+        by, found = "filling up", (0.0,) * len(possible)
+    chosen = [number for number, taken in zip(possible, found, strict=True) if taken > least]
+    # An answer that is not proven may have left room.
+    filled = _filled(options, chosen, capacity) if why else tuple(chosen)
+    return OuterSolution(filled, sum(options[number].value for number in filled), by, why)
 
 
 def _rows(options: Sequence[RunOption], possible: Sequence[int], capacity: Amounts) -> list[LinearRow]:
@@ -79,10 +77,8 @@ def _rows(options: Sequence[RunOption], possible: Sequence[int], capacity: Amoun
         LinearRow({place: options[number].demand[resource] for place, number in enumerate(possible)}, most)
         for resource, most in enumerate(capacity)
     ]
-    of_job: dict[int, dict[int, float]] = {}
-    for place, number in enumerate(possible):
-        of_job.setdefault(options[number].job, {})[place] = 1.0
-    return rows + [LinearRow(factors, 1.0) for factors in of_job.values() if len(factors) > 1]
+    of_job = grouped((options[number].job, place) for place, number in enumerate(possible))
+    return rows + [LinearRow(dict.fromkeys(places, 1.0), 1.0) for places in of_job.values() if len(places) > 1]
 
 
 def _filled(options: Sequence[RunOption], chosen: Sequence[int], capacity: Amounts) -> tuple[int, ...]:
@@ -105,10 +101,6 @@ def _filled(options: Sequence[RunOption], chosen: Sequence[int], capacity: Amoun
             jobs.add(option.job)
             left = [free - taken for free, taken in zip(left, option.demand, strict=True)]
     return tuple(sorted(filled))
-
-
-def _value(options: Sequence[RunOption], chosen: Sequence[int]) -> float:
-    return sum(options[number].value for number in chosen)
 
 
 _JOBS = 50
@@ -172,17 +164,16 @@ _COMPARED = (
 )
 
 
-def _compare(seed: int) -> Iterator[MethodComparison]:
+def _run(seed: int) -> Iterator[MethodFigures]:
     """50 trainings with servers and workers, on 64 GPUs, 400 CPUs and 2,400 GB, and on twice that."""
     for times in (1, 2):
-        worth = utilities(seed, times)
-        for method, other in _COMPARED:
-            yield MethodComparison(f"x{times}", "utility", method, other, worth[method], worth[other])
+        yield MethodFigures(f"x{times}", "utility", utilities(seed, times))
 
 
 EXPERIMENT = Experiment(
     f"SMD: utility of the completions of {_JOBS} trainings",
-    _compare,
+    _run,
+    _COMPARED,
     (
         "SMD: the fastest size of each training, then a knapsack. grid: that size on a grid, epsilon 0.05.",
         "menu (smd, sizes = menu) is freetrain's: the knapsack may take smaller sizes.",

@@ -118,25 +118,21 @@ class SizeLimits:
         )
 
 
-def fastest(model: ServerModel, limits: SizeLimits) -> tuple[int, int] | None:
-    """Workers and servers of the shortest step, by full search; None: not even one of each is allowed."""
-    # Some thousand pairs: to try all is quicker than anything cleverer.
+def _steps_s(model: ServerModel, limits: SizeLimits) -> Floats:
+    """Seconds of a step on 1, 2 … workers (rows) and servers (columns); inf where these are not allowed."""
     workers, servers = np.mgrid[1 : limits.most_workers + 1, 1 : limits.most_servers + 1]
     allowed = np.ones(workers.shape, dtype=bool)
     for w, s, most in zip(limits.worker, limits.server, limits.most, strict=True):
         allowed &= workers * w + servers * s <= most + 1e-9
-    if not allowed.any():
-        return None
-    step_s = np.where(allowed, model.step_s(workers, servers), np.inf)
-    best = int(np.argmin(step_s))
-    return int(workers.flat[best]), int(servers.flat[best])
+    return np.where(allowed, model.step_s(workers, servers), np.inf)
 
 
-def best_servers(model: ServerModel, workers: int, most_servers: int) -> int:
-    """The number of servers with which so many workers make the shortest step, the least of equals."""
-    servers = np.arange(1, most_servers + 1, dtype=np.float64)
-    # argmin takes the first: of equals the smallest number of servers.
-    return int(servers[np.argmin(model.step_s(workers, servers))])
+def fastest(model: ServerModel, limits: SizeLimits) -> tuple[int, int] | None:
+    """Workers and servers of the shortest step, by full search; None: not even one of each is allowed."""
+    # Some thousand pairs: to try all is quicker than anything cleverer.
+    steps_s = _steps_s(model, limits)
+    workers, servers = divmod(int(steps_s.argmin()), limits.most_servers)
+    return (workers + 1, servers + 1) if np.isfinite(steps_s[workers, servers]) else None
 
 
 def fastest_on_grid(model: ServerModel, limits: SizeLimits, epsilon: float = 0.05) -> tuple[int, int] | None:
@@ -171,13 +167,10 @@ def on_the_way(model: ServerModel, limits: SizeLimits) -> Sequence[tuple[int, in
 
     ``sizes = "menu"`` chooses from these, freetrain's extension.
     """
-    best: list[tuple[int, int]] = []
-    for workers in range(1, limits.most_workers + 1):
-        servers = [p for p in range(1, limits.most_servers + 1) if limits.allow(workers, p)]
-        if servers:
-            best.append((workers, min(servers, key=lambda p: float(model.step_s(workers, p)))))
-    best.sort(key=lambda pair: -float(model.step_s(*pair)))
-    return best
+    steps_s = _steps_s(model, limits)
+    best = [(row, int(of_row.argmin())) for row, of_row in enumerate(steps_s) if np.isfinite(of_row).any()]
+    best.sort(key=lambda pair: -steps_s[pair])
+    return [(workers + 1, servers + 1) for workers, servers in best]
 
 
 MOVES_BEFORE_S = 300.0
@@ -193,7 +186,9 @@ def count_servers(servers: Servers, nodes: int) -> int:
         return 0
     if servers.step_s is None:
         return 1
-    return best_servers(ServerModel(servers.step_s, 1.0), nodes, min(servers.most, nodes))
+    counts = np.arange(1, min(servers.most, nodes) + 1, dtype=np.float64)
+    # argmin takes the first: of equals the smallest number of servers.
+    return int(counts[ServerModel(servers.step_s, 1.0).step_s(nodes, counts).argmin()])
 
 
 def best_step_s(servers: Servers, nodes: int) -> float | None:

@@ -19,7 +19,6 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
@@ -33,7 +32,7 @@ from freetrain.policies.solver.column_generation import (
     Duals,
     Master,
     Plan,
-    Relaxation,
+    PricingResult,
     generate_columns,
     solve_pricing,
 )
@@ -80,37 +79,15 @@ def solve_by_type(trainers: TrainerTypes, left_s: Clock) -> tuple[Plan, float]:
     """A plan and a bound on all plans."""
     no_nodes = [np.zeros((number, len(trainers.capacity)), np.int64) for number in trainers.number.tolist()]
     best = Incumbent(trainers, no_nodes, plan_value(trainers, no_nodes))
-    bound = _improve_incumbent(best, left_s)
+    bound = BranchAndBound(best, left_s).improve()
     single = trainers.split_small_types(_MAX_SPLIT)
     if bound <= best.good_enough_bound or len(single.number) == len(trainers.number) or left_s() <= 0:
         return best.plan, bound
     # The weights of a type tell what its trainers get together: ends and sizes are branched for single ones only.
     split = Incumbent(single, _split_plan(best.plan), best.value)
-    bound = min(bound, _improve_incumbent(split, left_s))
+    bound = min(bound, BranchAndBound(split, left_s).improve())
     rows = np.concatenate(split.plan)
     return np.split(rows, np.cumsum(trainers.number)[:-1]), max(bound, split.value)
-
-
-def _improve_incumbent(best: Incumbent, left_s: Clock) -> float:
-    master, limits = _initial_master(best.trainers), no_limits(best.trainers)
-    root, enumeration = generate_columns(master, best.trainers, limits, left_s), ReducedCostEnumeration(best)
-    search = BranchAndBound(master, root, best, enumeration, left_s)
-    search.make_plans()
-    bound = root.bound
-    # Enumeration is tried before branching: where it is affordable it proves the optimum within its slack.
-    for share in _SLACKS:
-        missing = root.bound - best.good_enough_bound
-        if bound <= best.good_enough_bound or left_s() <= 0 or not enumeration.is_promising(missing):
-            break
-        bound = min(bound, enumeration.bound_within(share * abs(root.bound), root, limits))
-    if bound > best.good_enough_bound:
-        bound = search.run(bound)
-    # A last enumeration proves the optimum where few columns can be part of anything better.
-    is_open = bound - best.value > EXACT * max(1.0, abs(bound)) and left_s() > 0
-    if is_open and (bound > best.good_enough_bound or enumeration.is_promising(root.bound - best.value)):
-        bound = min(bound, enumeration.bound_within(np.inf, root, limits))
-    # A bound below a known plan is rounding.
-    return max(bound, best.value)
 
 
 def _split_plan(plan: Plan) -> Plan:
@@ -122,35 +99,50 @@ def _split_plan(plan: Plan) -> Plan:
     ]
 
 
-def _initial_master(trainers: TrainerTypes) -> Master:
-    """A master with the columns that are always possible: no nodes, and the nodes held now."""
-    master = Master(trainers)
-    held = trainers.held_by_type
-    master.add_all(np.zeros_like(held))
-    master.add_all(held)
-    return master
-
-
-@dataclass(slots=True)
 class BranchAndBound:
-    """A search for a better plan.
+    """A search for a better plan than the best one so far, beginning with the relaxation without limits, the root.
 
-    Attributes:
+    Args:
+        best: the plan to improve.
         left_s: wall seconds that are left; at 0 the search ends.
     """
 
-    master: Master
-    root: Relaxation
-    best: Incumbent
-    enumeration: ReducedCostEnumeration
-    left_s: Clock
-    _structure: DPStructure | None = None
-    _value_of_structure: float = -np.inf
+    def __init__(self, best: Incumbent, left_s: Clock) -> None:
+        self.best, self.left_s = best, left_s
+        self.master, self.limits = Master(best.trainers), no_limits(best.trainers)
+        # What is always possible: no nodes, and the nodes held now.
+        held = best.trainers.held_by_type
+        self.master.add_all(np.zeros_like(held))
+        self.master.add_all(held)
+        self.root = generate_columns(self.master, self.limits, left_s)
+        self.enumeration = ReducedCostEnumeration(best)
+        self._structure: DPStructure | None = None
+        self._value_of_structure = -np.inf
 
-    def run(self, known: float) -> float:
+    def improve(self) -> float:
+        """Improve the plan until it is good enough, and prove its optimum where that is cheap; the bound."""
+        best, root, enumeration = self.best, self.root, self.enumeration
+        self._round_root()
+        bound = root.bound
+        # Enumeration is tried before branching: where it is affordable it proves the optimum within its slack.
+        for share in _SLACKS:
+            missing = root.bound - best.good_enough_bound
+            if bound <= best.good_enough_bound or self.left_s() <= 0 or not enumeration.is_promising(missing):
+                break
+            bound = min(bound, enumeration.bound_within(share * abs(root.bound), root))
+        if bound > best.good_enough_bound:
+            bound = self._branch_and_bound(bound)
+        # A last enumeration proves the optimum where few columns can be part of anything better.
+        is_open = bound - best.value > EXACT * max(1.0, abs(bound)) and self.left_s() > 0
+        if is_open and (bound > best.good_enough_bound or enumeration.is_promising(root.bound - best.value)):
+            bound = min(bound, enumeration.bound_within(np.inf, root))
+        # A bound below a known plan is rounding.
+        return max(bound, best.value)
+
+    def _branch_and_bound(self, known: float) -> float:
         """Branch until the incumbent is good enough; the bound on all plans, at most the one that is known."""
         best, settled = self.best, -np.inf
-        bound, limits, duals = self.root.bound, no_limits(self.best.trainers), self.root.duals
+        bound, limits, duals = self.root.bound, self.limits, self.root.duals
         waiting: list[tuple[float, int, BranchLimits, Duals]] = []
         for step in itertools.count():
             if step == _FIRST_STEPS:
@@ -175,12 +167,10 @@ class BranchAndBound:
             bound = -negative_bound
         return min(known, max(settled, best.value, *(-negative_bound for negative_bound, *_ in waiting)))
 
-    def make_plans(self) -> None:
+    def _round_root(self) -> None:
         """Round the relaxation without limits."""
         _, _, taken = self.master.relax()
-        for plan in integer_plans(
-            self.master, self.best.trainers, taken, no_limits(self.best.trainers), self.left_s
-        ):
+        for plan in integer_plans(self.master, taken, self.limits, self.left_s):
             self.best.improve(plan)
             if self.root.bound <= self.best.good_enough_bound:
                 break
@@ -190,11 +180,11 @@ class BranchAndBound:
         best = self.best
         self.master.apply_limits(limits)
         _, duals, taken = self.master.relax()
-        plan = next(integer_plans(self.master, best.trainers, taken, limits, self.left_s), best.plan)
+        plan = next(integer_plans(self.master, taken, limits, self.left_s), best.plan)
         best.improve(plan)
         if bound <= best.good_enough_bound:
             return None
-        found = list(find_branchings(self.master, best.trainers, (duals.nodes, taken), plan, limits))
+        found = list(find_branchings(self.master, duals.nodes, taken, plan, limits))
         if not found:
             return None
         if self.left_s() <= 0:
@@ -207,9 +197,7 @@ class BranchAndBound:
         # Modes of change become hopeless only with a better incumbent.
         if self.best.value > self._value_of_structure:
             self._value_of_structure = self.best.value
-            self._structure = self.root.pricing.structure_within(
-                self.best.trainers, self.root.bound - self.best.value
-            )
+            self._structure = self.root.structure_within(self.root.bound - self.best.value)
 
     def _strong_branching(self, found: Sequence[Branches], bound: float) -> Sequence[Subproblem]:
         """The branches of the branching after which the bounds are lowest."""
@@ -241,17 +229,10 @@ class BranchAndBound:
         lower, higher = sorted(max(bound, self.best.good_enough_bound) for bound in bounds)
         return higher + _WEIGHT_OF_LOWER * lower
 
-    def _relax(self, branch: BranchLimits, give_up_at: float) -> Relaxation:
-        best = self.best
+    def _relax(self, branch: BranchLimits, give_up_at: float) -> PricingResult:
+        good_enough, structure = self.best.good_enough_bound, self._structure
         return generate_columns(
-            self.master,
-            best.trainers,
-            branch,
-            self.left_s,
-            best.good_enough_bound,
-            give_up_at,
-            self._structure,
-            tail_share=_TAIL,
+            self.master, branch, self.left_s, good_enough, give_up_at, structure, tail_share=_TAIL
         )
 
     def _enumerate(self, bound: float, limits: BranchLimits, duals: Duals) -> float:
@@ -260,8 +241,7 @@ class BranchAndBound:
         if not self.enumeration.is_promising(bound - best.good_enough_bound):
             return bound
         pricing = solve_pricing(best.trainers, duals, limits, self._structure)
-        relaxed = Relaxation(duals.bound(best.trainers, pricing, limits), duals, pricing)
-        return min(bound, self.enumeration.bound_within(relaxed.bound - best.good_enough_bound, relaxed, limits))
+        return min(bound, self.enumeration.bound_within(pricing.bound - best.good_enough_bound, pricing))
 
     def _by_restricted_bound(self, found: Sequence[Branches]) -> Iterable[tuple[tuple[float, float], Branches]]:
         if len(found) == 1:
@@ -271,15 +251,14 @@ class BranchAndBound:
 
 
 def find_branchings(
-    master: Master, trainers: TrainerTypes, relaxed: tuple[Prices, ColumnWeights], plan: Plan, limits: BranchLimits
+    master: Master, prices: Prices, weights: ColumnWeights, plan: Plan, limits: BranchLimits
 ) -> Iterator[Branches]:
     """Candidates for branching; none: the relaxation leaves nothing open.
 
     Groups of types come first; then, for each kind of branching, the types to which the rounded plan gives least
     of what the relaxation promises them.
     """
-    prices, weights = relaxed
-    type_ids, counts = master.type_ids, master.counts
+    trainers, type_ids, counts = master.trainers, master.type_ids, master.counts
     mixed = np.unique(type_ids[np.abs(weights - np.rint(weights)) > INTEGRALITY]).tolist()
     promised = np.bincount(type_ids, weights * (master.values - counts @ prices))
     missed = {

@@ -76,16 +76,11 @@ class Duals:
         single, together = np.split(self.growth, [len(trainers.number)])
         return np.asarray(single + together @ trainers.groups[len(single) :])
 
-    def bound(self, trainers: TrainerTypes, pricing: PricingResult, limits: BranchLimits) -> float:
-        """The Lagrangian bound: no plan within the limits is worth more."""
-        paid = np.maximum(self.growth * limits.min_growing, self.growth * limits.max_growing).sum()
-        return float(self.nodes @ trainers.capacity + paid + pricing.value @ trainers.number)
-
 
 def solve_pricing(
-    trainers: TrainerTypes, duals: Duals, limits: BranchLimits | None = None, structure: DPStructure | None = None
+    trainers: TrainerTypes, duals: Duals, limits: BranchLimits, structure: DPStructure | None = None
 ) -> PricingResult:
-    """The best column of each type at these prices; its value is -inf where the limits allow none.
+    """The best column of each type at these prices within the limits, and the bound that the prices prove.
 
     ``structure`` is of the modes that may be part of a better plan; None: all modes.
     """
@@ -99,7 +94,9 @@ def solve_pricing(
     growth = modes.grows * duals.growth_by_type(trainers)[type_of_row]
     value = dp.final.max(axis=1) - growth
     best = _best_rows(type_of_row, value, len(trainers.number))
-    return PricingResult(value[best], best, type_of_row, value, growth, dp)
+    paid = np.maximum(duals.growth * limits.min_growing, duals.growth * limits.max_growing).sum()
+    bound = float(duals.nodes @ trainers.capacity + paid + value[best] @ trainers.number)
+    return PricingResult(trainers, limits, bound, duals, value[best], best, type_of_row, value, growth, dp)
 
 
 def _best_rows(type_of_row: Sizes, value: NDArray[np.float64], types: int) -> Rows:
@@ -135,16 +132,22 @@ def _change_modes(trainers: TrainerTypes) -> ChangeModes:
 
 @dataclass(frozen=True)
 class PricingResult:
-    """The best columns at some prices.
+    """The best columns of trainers at some prices, within some limits.
 
     Attributes:
-        value: value of the best column of each type, prices paid, shape (types,).
+        bound: the Lagrangian bound: no plan within the limits is worth more.
+        duals: the prices, which prove it.
+        value: value of the best column of each type, prices paid, shape (types,); -inf: the limits allow none.
         best: row of the best column, likewise.
         type_of_row: type of each row of the programme, shape (rows,).
         value_of_row: value of the best column of each row, likewise.
         growth: what each row pays for growing, likewise.
     """
 
+    trainers: TrainerTypes
+    limits: BranchLimits
+    bound: float
+    duals: Duals
     value: NDArray[np.float64]
     best: Rows
     type_of_row: Sizes
@@ -157,19 +160,16 @@ class PricingResult:
         """The best column of each type, shape (types, classes)."""
         return self.dp.best_columns(self.best)
 
-    def structure_within(self, trainers: TrainerTypes, slack: float) -> DPStructure:
+    def structure_within(self, slack: float) -> DPStructure:
         """The structure of the modes whose best column has a reduced cost of at most ``slack``."""
         rows = np.flatnonzero(self.value_of_row >= self.value[self.type_of_row] - slack)
-        return prepare_dp(trainers, self.dp.modes.of(rows))
+        return prepare_dp(self.trainers, self.dp.modes.of(rows))
 
-    def enumerate_columns(
-        self, trainers: TrainerTypes, limits: BranchLimits, slack: float, max_columns: int
-    ) -> list[ColumnPool] | None:
+    def enumerate_columns(self, slack: float, max_columns: int) -> list[ColumnPool] | None:
         """All columns of each type with a reduced cost of at most ``slack``; None: there are too many."""
-        modes = self.dp.modes
-        groups = trainers.groups
-        all_grow = groups[limits.min_growing == trainers.in_group].any(axis=0)
-        none_grows = groups[limits.max_growing == 0].any(axis=0)
+        modes, groups = self.dp.modes, self.trainers.groups
+        all_grow = groups[self.limits.min_growing == self.trainers.in_group].any(axis=0)
+        none_grows = groups[self.limits.max_growing == 0].any(axis=0)
         may = ~np.where(modes.grows, none_grows[self.type_of_row], all_grow[self.type_of_row])
         may &= np.isfinite(self.value)[self.type_of_row]
         least = np.where(may, self.value[self.type_of_row] - slack + self.growth, np.inf)
@@ -207,7 +207,7 @@ class Master:
     """
 
     def __init__(self, trainers: TrainerTypes) -> None:
-        self._trainers = trainers
+        self.trainers = trainers
         self._held_nodes = trainers.held_by_type.sum(axis=1).tolist()
         self._position: dict[tuple[int, bytes], int] = {}
         self._type_ids: list[int] = []
@@ -266,8 +266,8 @@ class Master:
         key = type_id, column.tobytes()
         if key in self._position:
             return False
-        impossible = column.sum() >= self._trainers.worth.shape[1] or (column > self._trainers.capacity).any()
-        value = -np.inf if impossible else float(self._trainers.values_of(type_id, column))
+        impossible = column.sum() >= self.trainers.worth.shape[1] or (column > self.trainers.capacity).any()
+        value = -np.inf if impossible else float(self.trainers.values_of(type_id, column))
         if value == -np.inf:
             return False
         # Many columns are added between two uses: arrays of them are made when they are asked for.
@@ -275,23 +275,23 @@ class Master:
         self._position[key] = len(self)
         self._type_ids.append(type_id)
         self._counts.append(column)
-        self._sizes.append(self._trainers.sizes_of(column))
+        self._sizes.append(self.trainers.sizes_of(column))
         self._column_choices += [
-            (len(self._type_ids) - 1, choice) for choice in self._trainers.choices_covering(type_id, column)
+            (len(self._type_ids) - 1, choice) for choice in self.trainers.choices_covering(type_id, column)
         ]
         self._values.append(value)
         taken = np.flatnonzero(column)
         grows = self._growth_rows_by_type[type_id] if column.sum() > self._held_nodes[type_id] else []
-        rows = np.concatenate([[type_id], taken + len(self._trainers.number), grows]).astype(np.int32)
-        number, ones = float(self._trainers.number[type_id]), np.ones(len(grows))
+        rows = np.concatenate([[type_id], taken + len(self.trainers.number), grows]).astype(np.int32)
+        number, ones = float(self.trainers.number[type_id]), np.ones(len(grows))
         self._highs.addCol(value, 0.0, number, len(rows), rows, np.concatenate([[1.0], column[taken], ones]))
         return True
 
     def relax(self) -> tuple[float, Duals, NDArray[np.float64]]:
         """Solve the relaxation: its value, its duals, and the weight of each column."""
         self._highs.run()
-        solution, types, groups = self._highs.getSolution(), len(self._trainers.number), len(self._growth_rows)
-        nodes, growth = np.split(np.array(solution.row_dual[types:]), [len(self._trainers.capacity)])
+        solution, types, groups = self._highs.getSolution(), len(self.trainers.number), len(self._growth_rows)
+        nodes, growth = np.split(np.array(solution.row_dual[types:]), [len(self.trainers.capacity)])
         # Rounding leaves duals a little below 0, and with a negative price L would not be a bound.
         duals = Duals(np.maximum(nodes, 0.0), growth)
         return self._highs.getInfo().objective_function_value, duals, np.array(solution.col_value[groups:])
@@ -302,14 +302,14 @@ class Master:
         within = np.zeros(len(self), dtype=bool)
         within[columns[limits.allow(choices, self.sizes[columns])]] = True
         values = self.values
-        penalty = 2 * float(np.abs(values).max() * self._trainers.number.sum())
+        penalty = 2 * float(np.abs(values).max() * self.trainers.number.sum())
         # Slacks of growth cost as much: they stand for a branch that cannot be fulfilled.
         never = np.full(len(self._growth_rows), -penalty)
         costs = np.concatenate([never, np.where(within, values, values - penalty)])
         self._highs.changeColsCost(len(costs), np.arange(len(costs), dtype=np.int32), costs)
         # A limit that limits nothing must have no price: with one it would weaken the bound.
         lower = np.where(limits.min_growing > 0, limits.min_growing, -highspy.kHighsInf)
-        upper = np.where(limits.max_growing < self._trainers.in_group, limits.max_growing, highspy.kHighsInf)
+        upper = np.where(limits.max_growing < self.trainers.in_group, limits.max_growing, highspy.kHighsInf)
         for row, *bounds in zip(self._growth_rows.tolist(), lower.tolist(), upper.tolist(), strict=True):
             # A call to HiGHS for each row costs more than the comparison.
             if bounds != self._growth_bounds.get(row):
@@ -328,7 +328,7 @@ class Master:
         type_of = self.type_ids[chosen]
         of_type = [
             np.repeat(chosen[type_of == type_id], multiplicities[chosen[type_of == type_id]])
-            for type_id in range(len(self._trainers.number))
+            for type_id in range(len(self.trainers.number))
         ]
         counts = self.counts
         return [counts[columns] for columns in of_type]
@@ -339,23 +339,8 @@ class Master:
         return self._arrays[name]
 
 
-@dataclass(frozen=True, slots=True)
-class Relaxation:
-    """The best bound that column generation found.
-
-    Attributes:
-        bound: no plan within the branch is worth more.
-        duals: the prices that prove it.
-    """
-
-    bound: float
-    duals: Duals
-    pricing: PricingResult
-
-
 def generate_columns(
     master: Master,
-    trainers: TrainerTypes,
     limits: BranchLimits,
     left_s: Clock,
     good_enough: float = -np.inf,
@@ -363,12 +348,11 @@ def generate_columns(
     structure: DPStructure | None = None,
     *,
     tail_share: float = 0.0,
-) -> Relaxation:
-    """Add columns until the pricing problem finds none that is better.
+) -> PricingResult:
+    """Add columns until the pricing problem finds none that is better; the pricing with the best bound.
 
     Args:
         master: to which columns are added.
-        trainers: the trainers.
         limits: of the branch.
         left_s: wall seconds that are left.
         good_enough: stop at a bound that is as low as this.
@@ -381,11 +365,10 @@ def generate_columns(
     best = None
     for _ in range(_MAX_ROUNDS):
         worth, duals, _ = master.relax()
-        pricing = solve_pricing(trainers, duals, limits, structure)
-        bound = duals.bound(trainers, pricing, limits)
+        pricing = solve_pricing(master.trainers, duals, limits, structure)
         # Bounds of column generation do not fall steadily: the best one is kept.
-        if best is None or bound < best.bound:
-            best = Relaxation(bound, duals, pricing)
+        if best is None or pricing.bound < best.bound:
+            best = pricing
         near = max(EXACT * max(1.0, abs(worth)), tail_share * (best.bound - good_enough) if tail_share else 0.0)
         if best.bound <= max(good_enough, worth + near) or worth >= give_up_at:
             break

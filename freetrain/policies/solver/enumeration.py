@@ -24,9 +24,9 @@ import numpy as np
 from freetrain.core.decision import GOOD_ENOUGH
 from freetrain.core.problem import Counts
 from freetrain.core.terms import Sizes
-from freetrain.policies.solver.column_generation import ColumnPool, Losses, Plan, Relaxation
+from freetrain.policies.solver.column_generation import ColumnPool, Losses, Plan, PricingResult
 from freetrain.policies.solver.pricing_dp import Prices
-from freetrain.policies.solver.trainer_types import BranchLimits, TrainerTypes
+from freetrain.policies.solver.trainer_types import TrainerTypes
 
 _FIRST_GAP = GOOD_ENOUGH / 2
 _MAX_COLUMNS = 50_000
@@ -79,14 +79,14 @@ class ReducedCostEnumeration:
         """Whether the columns of this slack are probably few enough."""
         return slack**2 * self._columns_by_square <= _MAX_COLUMNS
 
-    def bound_within(self, slack: float, relaxed: Relaxation, limits: BranchLimits) -> float:
+    def bound_within(self, slack: float, relaxed: PricingResult) -> float:
         """Search all plans worth at least a bound less the slack; the bound after that."""
-        best, trainers = self.best, self.best.trainers
+        best, trainers = self.best, relaxed.trainers
         # Plans that are worth less than the incumbent are of no use.
         slack = min(slack, relaxed.bound - best.value)
         if slack <= 0:
             return relaxed.bound
-        pools = relaxed.pricing.enumerate_columns(trainers, limits, slack, _MAX_COLUMNS)
+        pools = relaxed.enumerate_columns(slack, _MAX_COLUMNS)
         prices, number = relaxed.duals.nodes, trainers.number.tolist()
         combination = pools and best_combination(pools, number, trainers.capacity, prices, slack)
         enumerated = sum(len(pool.loss) for pool in pools or ()) - _FEW if combination else 4 * _MAX_COLUMNS
@@ -94,18 +94,16 @@ class ReducedCostEnumeration:
         self._columns_by_square = max(0, enumerated) / slack**2
         if not combination:
             return relaxed.bound
-        if not combination.counts:
+        loss, plan = combination
+        if not plan:
             return relaxed.bound - slack
-        best.improve(combination.counts)
-        return relaxed.bound - combination.loss
+        best.improve(plan)
+        return relaxed.bound - loss
 
 
-@dataclass(frozen=True, slots=True)
-class BestCombination:
-    """The best plan within the slack, and its loss from the bound; where there is none, no counts and inf."""
-
-    loss: float
-    counts: list[Counts]
+Combination = tuple[float, Plan]
+"""The best plan within the slack and its loss from the bound; where there is none, inf and an empty plan."""
+_NO_PLAN: Combination = np.inf, []
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +131,7 @@ class _PartialPlans:
 
 def best_combination(
     pools: Sequence[ColumnPool], number: Sequence[int], capacity: Sizes, prices: Prices, slack: float
-) -> BestCombination | None:
+) -> Combination | None:
     """The best plan within the slack, of all columns within it; None: there are too many partial plans."""
     # In floats: a product of integers would overflow without a word.
     if np.prod(capacity + 1.0) > _MAX_KEYS:
@@ -143,7 +141,7 @@ def best_combination(
         return None
     singles = [_single(type_id, pool, capacity) for type_id, pool in enumerate([*pools, idle])]
     if not all(len(group.loss) for group in singles):
-        return BestCombination(np.inf, [])
+        return _NO_PLAN
     # Identical trainers have equal groups, one for each of them.
     groups = [group for group, alike in zip(singles, [*number, 1], strict=True) for _ in range(alike)]
     while len(groups) > 2:
@@ -154,7 +152,7 @@ def best_combination(
         if merged is None:
             return None
         if not len(merged.loss):
-            return BestCombination(np.inf, [])
+            return _NO_PLAN
         groups.append(merged)
     return _match(groups[0], groups[-1], len(pools), capacity, slack)
 
@@ -205,7 +203,7 @@ def _merge(
 
 def _match(
     first_group: _PartialPlans, second_group: _PartialPlans, types: int, capacity: Sizes, slack: float
-) -> BestCombination:
+) -> Combination:
     """The best plan in which one group uses exactly what the other one leaves."""
     keys, left = _keys(second_group.used, capacity), _keys(capacity - first_group.used, capacity)
     best = _best_of_each(keys, second_group.loss)
@@ -213,10 +211,10 @@ def _match(
     loss = np.where(keys[match] == left, first_group.loss + second_group.loss[match], np.inf)
     row = int(loss.argmin())
     if not loss[row] <= slack:
-        return BestCombination(np.inf, [])
+        return _NO_PLAN
     columns = [*first_group.columns_of(row), *second_group.columns_of(int(match[row]))]
     plan = [[counts for owner, counts in columns if owner == type_id] for type_id in range(types)]
-    return BestCombination(float(loss[row]), [np.array(counts).reshape(-1, len(capacity)) for counts in plan])
+    return float(loss[row]), [np.array(counts).reshape(-1, len(capacity)) for counts in plan]
 
 
 def _single(type_id: int, pool: ColumnPool, capacity: Sizes) -> _PartialPlans:

@@ -24,7 +24,7 @@ from freetrain.core.problem import Counts, Problem
 from freetrain.core.value import total_value
 from freetrain.core.verify import VALUE_TOLERANCE, verify_counts
 from freetrain.guest.channel import GuestReport, QuestionEnd
-from freetrain.guest.guest import Guest
+from freetrain.guest.guest import Ask, Guest
 from freetrain.policies.solver.piecewise import PiecewiseChoice, counts_by_choice
 
 
@@ -91,19 +91,12 @@ class SolverResult:
     retry: bool = False
 
 
-class SolverGuest:
-    """A solver in a process of its own; its function, ``module:function``, returns a ``SolverAnswer``."""
-
-    def __init__(self, guest: Guest, function: str) -> None:
-        self._guest = guest
-        self._function = function
-
-    def ask(
-        self, problem: Problem, *arguments: object, time_s: float, known_value: float
-    ) -> tuple[SolverResult, float]:
-        """The checked result, and the wall seconds that it took."""
-        report = self._guest.ask(self._function, *arguments, time_s=time_s)
-        return _judge(problem, report, known_value), report.took_s
+def ask_solver(
+    solver: Ask, problem: Problem, *arguments: object, time_s: float, known_value: float
+) -> tuple[SolverResult, float]:
+    """The checked result of a solver, which gives a ``SolverAnswer``, and the wall seconds that it took."""
+    report = solver(*arguments, time_s=time_s)
+    return _judge(problem, report, known_value), report.took_s
 
 
 def _judge(problem: Problem, report: GuestReport, known_value: float) -> SolverResult:
@@ -128,7 +121,7 @@ def _nothing(note: str, retry: bool = False) -> SolverResult:
 
 
 def solve_whole_model(
-    highs: SolverGuest, problem: Problem, choices: Sequence[PiecewiseChoice], start: Counts, time_s: float
+    highs: Ask, problem: Problem, choices: Sequence[PiecewiseChoice], start: Counts, time_s: float
 ) -> SolverResult:
     """Ask for the optimum of the whole model, or the best allocation found in time.
 
@@ -137,21 +130,21 @@ def solve_whole_model(
     """
     asked = list(choices), problem.capacity.tolist(), counts_by_choice(problem, choices, start).tolist()
     known_value = total_value(problem, start)
-    first, took_s = highs.ask(problem, *asked, True, time_s=time_s, known_value=known_value)
+    first, took_s = ask_solver(highs, problem, *asked, True, time_s=time_s, known_value=known_value)
     if not first.retry or took_s >= time_s:
         return first
-    second, _ = highs.ask(problem, *asked, False, time_s=time_s - took_s, known_value=known_value)
+    second, _ = ask_solver(highs, problem, *asked, False, time_s=time_s - took_s, known_value=known_value)
     return replace(second, note=f"{first.note}; asked again without presolve, {second.note or 'it was solved'}")
 
 
-def _guest_of(module: str) -> SolverGuest:
-    return SolverGuest(Guest(imports=(module,)), f"{module}:solve")
+def _solver_in(module: str) -> Ask:
+    return Guest(imports=(module,)).asking(f"{module}:solve")
 
 
 # One of each for the whole process: its start takes a second, and policies are made for each look.
-HIGHS = _guest_of("freetrain.policies.solver.highs")
+HIGHS = _solver_in("freetrain.policies.solver.highs")
 """The whole model."""
-COLUMNS = _guest_of("freetrain.policies.solver.branch_and_price")
+COLUMNS = _solver_in("freetrain.policies.solver.branch_and_price")
 """Branch and price: its master is HiGHS's, which is not let into this process either."""
 
 

@@ -53,9 +53,7 @@ def solve(
     of each choice and class, with which the search begins.
     """
     model = state_model(choices, capacity)
-    lp, column = lp_of(model)
-    solver = quiet_highs()
-    solver.passModel(lp)
+    solver, column = highs_with(model)
     solver.setOptionValue("mip_rel_gap", RELATIVE_GAP)
     solver.setOptionValue("presolve", "choose" if presolve else "off")
     begin_with(solver, model, start, column)
@@ -126,40 +124,36 @@ def _declare(model: Any, choices: Sequence[PiecewiseChoice], capacity: Sequence[
 def one_piece_per_interval(model: Any, choices: Sequence[PiecewiseChoice]) -> None:
     """Σ_p picks[j,c,p] = 1."""
 
+    @model.Constraint(model.trainer, model.klass)
     def one_piece(m: Any, j: int, c: int) -> Any:
         return sum(m.picks[j, c, p] for p in range(len(choices[j].pieces[c]))) == 1
-
-    model.one_piece = pyo.Constraint(model.trainer, model.klass, rule=one_piece)
 
 
 def sizes_lie_in_their_pieces(model: Any, choices: Sequence[PiecewiseChoice]) -> None:
     """part[j,c,p] ≤ (max_p − min_p) · picks[j,c,p]."""
 
+    @model.Constraint(model.piece)
     def in_piece(m: Any, j: int, c: int, p: int) -> Any:
         return m.part[j, c, p] <= _length(choices[j].pieces[c][p]) * m.picks[j, c, p]
-
-    model.in_piece = pyo.Constraint(model.piece, rule=in_piece)
 
 
 def sizes_count_the_living(model: Any, choices: Sequence[PiecewiseChoice]) -> None:
     """Σ_{c' ≤ c} nodes[j,c'] = Σ_p (min_p · picks[j,c,p] + part[j,c,p])."""
 
+    @model.Constraint(model.trainer, model.klass)
     def living(m: Any, j: int, c: int) -> Any:
         size = sum(
             piece.min_nodes * m.picks[j, c, p] + m.part[j, c, p] for p, piece in enumerate(choices[j].pieces[c])
         )
         return sum(m.nodes[j, longer_lived] for longer_lived in range(c + 1)) == size
 
-    model.living = pyo.Constraint(model.trainer, model.klass, rule=living)
-
 
 def classes_suffice(model: Any, capacity: Sequence[int]) -> None:
     """Σ_j nodes[j,c] ≤ capacity_c."""
 
+    @model.Constraint(model.klass)
     def suffices(m: Any, c: int) -> Any:
         return sum(m.nodes[j, c] for j in m.trainer) <= capacity[c]
-
-    model.suffices = pyo.Constraint(model.klass, rule=suffices)
 
 
 def one_choice_each(model: Any, choices: Sequence[PiecewiseChoice]) -> None:
@@ -178,10 +172,9 @@ def one_choice_each(model: Any, choices: Sequence[PiecewiseChoice]) -> None:
             m.picks[j, whole, p] for p, piece in enumerate(choices[j].pieces[whole]) if piece.max_nodes == 0
         )
 
+    @model.Constraint(pyo.RangeSet(0, len(rows) - 1))
     def one_choice(m: Any, row: int) -> Any:
         return sum(gets_some(m, j) for j in rows[row]) <= 1 if len(rows[row]) > 1 else pyo.Constraint.Skip
-
-    model.one_choice = pyo.Constraint(pyo.RangeSet(0, len(rows) - 1), rule=one_choice)
 
 
 def no_migration(model: Any, choices: Sequence[PiecewiseChoice], capacity: Sequence[int]) -> None:
@@ -199,10 +192,12 @@ def no_migration(model: Any, choices: Sequence[PiecewiseChoice], capacity: Seque
         pieces = enumerate(choices[j].pieces[whole])
         return [(piece, m.picks[j, whole, p]) for p, piece in pieces if piece.min_nodes > now]
 
+    @model.Constraint(model.trainer, model.klass)
     def keeps(m: Any, j: int, c: int) -> Any:
         held = choices[j].held[c]
         return m.nodes[j, c] >= held * sum(pick for _, pick in growth(m, j)) if held else pyo.Constraint.Skip
 
+    @model.Constraint(model.trainer, model.klass)
     def gains(m: Any, j: int, c: int) -> Any:
         held, now = choices[j].held[c], sum(choices[j].held)
         return m.nodes[j, c] <= held + sum(
@@ -210,9 +205,6 @@ def no_migration(model: Any, choices: Sequence[PiecewiseChoice], capacity: Seque
             for piece, pick in growth(m, j)
             if choices[j].joins[c]
         )
-
-    model.keeps = pyo.Constraint(model.trainer, model.klass, rule=keeps)
-    model.gains = pyo.Constraint(model.trainer, model.klass, rule=gains)
 
 
 def growth_waits_for_boots(model: Any, choices: Sequence[PiecewiseChoice], capacity: Sequence[int]) -> None:
@@ -225,11 +217,10 @@ def growth_waits_for_boots(model: Any, choices: Sequence[PiecewiseChoice], capac
     def grown(m: Any, j: int, c: int) -> list[Any]:
         return [m.picks[j, c, p] for p, piece in enumerate(choices[j].pieces[c]) if piece.grown]
 
+    @model.Constraint(model.trainer, model.klass)
     def waits(m: Any, j: int, c: int) -> Any:
         picks = grown(m, j, c)
         return sum(picks) == sum(grown(m, j, whole)) if picks and c < whole else pyo.Constraint.Skip
-
-    model.waits = pyo.Constraint(model.trainer, model.klass, rule=waits)
 
 
 def ends_are_charged(model: Any, choices: Sequence[PiecewiseChoice], capacity: Sequence[int]) -> None:
@@ -239,6 +230,7 @@ def ends_are_charged(model: Any, choices: Sequence[PiecewiseChoice], capacity: S
     Σ_{c'} nodes[j,c'] ≤ Σ_p min(Σ_{c'} capacity_c', max_p) · picks[j,c,p].
     """
 
+    @model.Constraint(model.trainer, model.klass)
     def hurts(m: Any, j: int, c: int) -> Any:
         pieces = choices[j].pieces[c]
         if not any(piece.evicted for piece in pieces):
@@ -248,8 +240,6 @@ def ends_are_charged(model: Any, choices: Sequence[PiecewiseChoice], capacity: S
         return sum(m.nodes[j, klass] for klass in together) <= sum(
             min(there, piece.max_nodes) * m.picks[j, c, p] for p, piece in enumerate(pieces) if piece.evicted
         )
-
-    model.hurts = pyo.Constraint(model.trainer, model.klass, rule=hurts)
 
 
 def value_is_maximal(model: Any, choices: Sequence[PiecewiseChoice]) -> None:
@@ -292,49 +282,30 @@ def _counts(
     return np.rint(counts).astype(np.int64)
 
 
-def lp_of(model: pyo.ConcreteModel) -> tuple[highspy.HighsLp, dict[int, int]]:
-    """The model as HiGHS takes it, and the column of each variable by the variable's id().
+def highs_with(model: pyo.ConcreteModel) -> tuple[highspy.Highs, dict[int, int]]:
+    """HiGHS with the model, and the column of each variable by the variable's id().
 
-    It is handed over whole: Pyomo's own interface adds one variable at a time, which takes longer than all the
-    rest.
+    Pyomo's own interface takes longer than all the rest.
     """
-    variables = list(model.component_data_objects(pyo.Var))
-    column = {id(variable): place for place, variable in enumerate(variables)}
-    lp = highspy.HighsLp()
-    lp.num_col_ = len(variables)
-    lp.col_lower_ = np.array([_or_inf(variable.lb, -1) for variable in variables])
-    lp.col_upper_ = np.array([_or_inf(variable.ub, 1) for variable in variables])
-    continuous, integer = highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger
-    lp.integrality_ = [continuous if variable.is_continuous() else integer for variable in variables]
-    _set_objective(lp, model, column)
-    _set_rows(lp, model, column)
-    return lp, column
-
-
-def _set_objective(lp: highspy.HighsLp, model: Any, column: dict[int, int]) -> None:
+    solver, column = quiet_highs(), dict[int, int]()
+    for variable in model.component_data_objects(pyo.Var):
+        place = column[id(variable)] = len(column)
+        solver.addVar(_or_inf(variable.lb, -1), _or_inf(variable.ub, 1))
+        if not variable.is_continuous():
+            solver.changeColIntegrality(place, highspy.HighsVarType.kInteger)
     (objective,) = model.component_data_objects(pyo.Objective, active=True)
     linear = generate_standard_repn(objective.expr, quadratic=False)
-    costs = np.zeros(len(column))
-    for variable, coefficient in zip(linear.linear_vars, linear.linear_coefs, strict=True):
-        costs[column[id(variable)]] = coefficient
-    lp.sense_, lp.col_cost_, lp.offset_ = highspy.ObjSense.kMaximize, costs, float(linear.constant)
-
-
-def _set_rows(lp: highspy.HighsLp, model: Any, column: dict[int, int]) -> None:
-    lower, upper = list[float](), list[float]()
-    starts, index, value = [0], list[int](), list[float]()
+    solver.changeObjectiveSense(highspy.ObjSense.kMaximize)
+    solver.changeObjectiveOffset(float(linear.constant))
+    for variable, cost in zip(linear.linear_vars, linear.linear_coefs, strict=True):
+        solver.changeColCost(column[id(variable)], cost)
     for row in model.component_data_objects(pyo.Constraint, active=True):
         least, body, largest = row.to_bounded_expression(evaluate_bounds=True)
         linear = generate_standard_repn(body, quadratic=False)
-        lower.append(_or_inf(least, -1) - linear.constant)
-        upper.append(_or_inf(largest, 1) - linear.constant)
-        index += [column[id(variable)] for variable in linear.linear_vars]
-        value += linear.linear_coefs
-        starts.append(len(index))
-    lp.num_row_, lp.row_lower_, lp.row_upper_ = len(lower), np.array(lower), np.array(upper)
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    lp.a_matrix_.start_, lp.a_matrix_.index_ = np.array(starts), np.array(index)
-    lp.a_matrix_.value_ = np.array(value, dtype=np.float64)
+        lower, upper = _or_inf(least, -1) - linear.constant, _or_inf(largest, 1) - linear.constant
+        places = np.array([column[id(variable)] for variable in linear.linear_vars], dtype=np.int32)
+        solver.addRow(lower, upper, len(places), places, np.array(linear.linear_coefs, dtype=np.float64))
+    return solver, column
 
 
 def _or_inf(bound: float | None, sign: int) -> float:

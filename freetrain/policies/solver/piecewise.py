@@ -11,7 +11,6 @@ from freetrain.core.problem import Counts, Problem
 from freetrain.core.terms import Table
 from freetrain.core.value import (
     UsefulTime,
-    boots_in_time,
     ends_of,
     switching_costs,
     useful_time,
@@ -120,7 +119,6 @@ def piecewise_choices(problem: Problem) -> Iterator[PiecewiseChoice]:
     switching = switching_costs(terms, has.sum(axis=1))
     now, booted = (useful_time(terms, classes, options.last, booted=booted) for booted in (False, True))
     before = value_before_boot(terms, has, ends_of(has, problem.first_of_life), now, booted)
-    joins = boots_in_time(terms, classes) & options.may_join
     for row, held in enumerate(has.sum(axis=1).tolist()):
         most = int(terms.most_nodes[row])
         if terms.boot_s[row]:
@@ -134,7 +132,9 @@ def piecewise_choices(problem: Problem) -> Iterator[PiecewiseChoice]:
             pieces = _pieces_of_mode(problem, row, _Mode(now, switching[row], range(most + 1)))
         trainer, first_of_life = int(options.trainer[row]), problem.first_of_life.tolist()
         power = now.power[row].tolist() if now.power[row].any() else ()
-        yield PiecewiseChoice(trainer, pieces, has[row].tolist(), joins[row].tolist(), first_of_life, power)
+        yield PiecewiseChoice(
+            trainer, pieces, has[row].tolist(), problem.joins[row].tolist(), first_of_life, power
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ What does not depend on prices is prepared once (``DPStructure``), since prices 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,14 +56,7 @@ class ChangeModes:
 
     def of(self, rows: Rows) -> ChangeModes:
         """The modes of some rows."""
-        return ChangeModes(
-            self.choices[rows],
-            self.grows[rows],
-            self.required[rows],
-            self.optional[rows],
-            self.use.of(rows),
-            self.before[rows],
-        )
+        return ChangeModes(*(getattr(self, own.name)[rows] for own in fields(self)))
 
 
 @dataclass(frozen=True)
@@ -243,7 +236,7 @@ def prepare_dp(trainers: TrainerTypes, modes: ChangeModes) -> DPStructure:
     return DPStructure(modes, times, change, _BIG_M_FACTOR * (largest or 1.0))
 
 
-def solve_dp(structure: DPStructure, prices: Prices, limits: BranchLimits | None = None) -> PricingDP:
+def solve_dp(structure: DPStructure, prices: Prices, limits: BranchLimits) -> PricingDP:
     """Solve the programme at these prices, within the limits."""
     modes, (rows, states) = structure.modes, structure.change.shape
     every, best = np.arange(rows), np.full((rows, states), -np.inf)
@@ -253,7 +246,7 @@ def solve_dp(structure: DPStructure, prices: Prices, limits: BranchLimits | None
     for time, data in enumerate(structure.times):
         gain = data.useful - paid_for[:, data.within].sum(axis=1)[:, None] - data.loss
         loss = data.may_lose
-        if limits is not None and limits.ends[:, time].any():
+        if limits.ends[:, time].any():
             gain, loss = _with_ends(data, limits.ends[modes.choices, time], gain, structure.big_m)
         end = _SolvedTime(data.places, best, gain, loss)
         taken = best
@@ -263,11 +256,10 @@ def solve_dp(structure: DPStructure, prices: Prices, limits: BranchLimits | None
             with_more = _best_with_more(start, paid[every, column], *data.more[place])
             taken = np.maximum(taken, with_more) if place else with_more
         best = np.maximum(best, taken - end.loss) + end.gain
-        if limits is not None:
-            min_nodes = limits.min_nodes[modes.choices, time, None]
-            max_nodes = limits.max_nodes[modes.choices, time, None]
-            is_outside = (data.sizes < min_nodes) | (data.sizes > max_nodes)
-            best[is_outside | (best < -structure.big_m / 2)] = -np.inf
+        min_nodes = limits.min_nodes[modes.choices, time, None]
+        max_nodes = limits.max_nodes[modes.choices, time, None]
+        is_outside = (data.sizes < min_nodes) | (data.sizes > max_nodes)
+        best[is_outside | (best < -structure.big_m / 2)] = -np.inf
         ends.append(end)
     return PricingDP(paid, modes, ends, best - structure.change, structure.change)
 

@@ -46,11 +46,7 @@ NOWHERE = -1
 
 
 def integer_plans(
-    master: Master,
-    trainers: TrainerTypes,
-    weights: ColumnWeights,
-    limits: BranchLimits,
-    left_s: Callable[[], float],
+    master: Master, weights: ColumnWeights, limits: BranchLimits, left_s: Callable[[], float]
 ) -> Iterator[Plan]:
     """Integer plans in which each trainer has the pattern to which the relaxation gives most weight.
 
@@ -58,20 +54,16 @@ def integer_plans(
     """
     # Fixing integer weights first keeps most of the relaxation, and the flow small.
     whole = np.floor(weights + INTEGRALITY).astype(np.int64)
-    yield from _rounded_plans(master, trainers, weights, whole, limits, inf)
+    yield from _rounded_plans(master, weights, whole, limits, inf)
     if left_s() > 0:
-        yield from _rounded_plans(master, trainers, weights, np.zeros_like(whole), limits, left_s())
+        yield from _rounded_plans(master, weights, np.zeros_like(whole), limits, left_s())
 
 
 def _rounded_plans(
-    master: Master,
-    trainers: TrainerTypes,
-    weights: ColumnWeights,
-    fixed: Multiplicities,
-    limits: BranchLimits,
-    time_limit_s: float,
+    master: Master, weights: ColumnWeights, fixed: Multiplicities, limits: BranchLimits, time_limit_s: float
 ) -> Iterator[Plan]:
     """The plan that keeps the fixed columns and rounds the other trainers, if one is found."""
+    trainers = master.trainers
     plan, type_ids, counts = master.plan_of(fixed), master.type_ids, master.counts
     mixed, rounded_types = weights - fixed, list[int]()
     patterns: list[ChangePattern] = []
@@ -195,37 +187,35 @@ def _sizes_of(
 
 def _hull_of(trainers: TrainerTypes, pattern: ChangePattern, time: int, begin: int, end: int) -> Points:
     """Concave hull of the value by size until a time; empty: no size is possible."""
-    pays_end = pattern.ends[int(trainers.last_of_life[time])]
-    key = ("hull", pattern.choice, pattern.grows, pattern.keeps, time, pays_end, begin, end)
-    return trainers.cached(key, lambda: _hull_between(trainers, pattern, time, begin, end))
-
-
-def _hull_between(trainers: TrainerTypes, pattern: ChangePattern, time: int, begin: int, end: int) -> Points:
     choice, last = pattern.choice, int(trainers.last_of_life[time])
-    use = trainers.booted if pattern.grows and trainers.booted is not None else trainers.now
-    worth = trainers.worth[choice]
-    bends = np.flatnonzero(np.abs(np.diff(worth, 2)) > _STRAIGHT * worth.max()) + 1
-    useful_s = use.alone_s[choice, last] - pattern.ends[last] * use.end_s[choice, last]
-    is_last = time == len(trainers.last_of_life) - 1
-    value = useful_s * worth - (_switching(trainers, pattern) if is_last else 0.0)
-    sizes = sorted({begin, *bends[(bends > begin) & (bends < end)].tolist(), end}) if begin <= end else []
-    return _hull([(size, float(value[size])) for size in sizes if np.isfinite(value[size])])
+    pays_end = pattern.ends[last]
+
+    def compute() -> Points:
+        use = trainers.booted if pattern.grows and trainers.booted is not None else trainers.now
+        worth = trainers.worth[choice]
+        bends = np.flatnonzero(np.abs(np.diff(worth, 2)) > _STRAIGHT * worth.max()) + 1
+        useful_s = use.alone_s[choice, last] - pays_end * use.end_s[choice, last]
+        is_last = time == len(trainers.last_of_life) - 1
+        value = useful_s * worth - (_switching(trainers, pattern) if is_last else 0.0)
+        sizes = sorted({begin, *bends[(bends > begin) & (bends < end)].tolist(), end}) if begin <= end else []
+        return _hull([(size, float(value[size])) for size in sizes if np.isfinite(value[size])])
+
+    return trainers.cached(("hull", choice, pattern.grows, pattern.keeps, time, pays_end, begin, end), compute)
 
 
 def _switching(trainers: TrainerTypes, pattern: ChangePattern) -> Table:
     """Cost of the change to each size; a pattern that changes pays for it even at the held size."""
-    key = "switching", pattern.choice, pattern.grows, pattern.keeps
-    return trainers.cached(key, lambda: _switching_of(trainers, pattern))
 
+    def compute() -> Table:
+        costs: Table = trainers.switching[pattern.choice].copy()
+        held = int(trainers.held[pattern.choice].sum())
+        possible = np.flatnonzero(np.isfinite(costs))
+        others = possible[possible > held] if pattern.grows else possible[possible < held][::-1]
+        if len(others) and not pattern.keeps and held < len(costs):
+            costs[held] = costs[others[0]]
+        return costs
 
-def _switching_of(trainers: TrainerTypes, pattern: ChangePattern) -> Table:
-    costs: Table = trainers.switching[pattern.choice].copy()
-    held = int(trainers.held[pattern.choice].sum())
-    possible = np.flatnonzero(np.isfinite(costs))
-    others = possible[possible > held] if pattern.grows else possible[possible < held][::-1]
-    if len(others) and not pattern.keeps and held < len(costs):
-        costs[held] = costs[others[0]]
-    return costs
+    return trainers.cached(("switching", pattern.choice, pattern.grows, pattern.keeps), compute)
 
 
 def _hull(points: Points) -> Points:

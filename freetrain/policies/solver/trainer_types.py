@@ -15,11 +15,12 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from freetrain.core.classes import last_of_life
+from freetrain.core.grouping import grouped
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.terms import Sizes, Table
 from freetrain.core.value import (
     UsefulTime,
-    boots_in_time,
     ends_of,
     switching_costs,
     useful_time,
@@ -81,17 +82,12 @@ class TrainerTypes:
                 type_of += [len(number)] * len(self.choices_of[type_id])
                 rows += self.choices_of[type_id]
                 number.append(size)
+        by_choice = ("worth", "switching", "now", "before", "joins", "covers", "held")
         return replace(
             self,
+            **{name: getattr(self, name)[rows] for name in by_choice},
             type_of=np.array(type_of, dtype=np.int64),
-            worth=self.worth[rows],
-            switching=self.switching[rows],
-            now=self.now.of(rows),
-            booted=None if self.booted is None else self.booted.of(rows),
-            before=self.before[rows],
-            joins=self.joins[rows],
-            covers=self.covers[rows],
-            held=self.held[rows],
+            booted=None if self.booted is None else self.booted[rows],
             number=np.array(number, dtype=np.int64),
             # Not shared: results are kept by numbers of types and choices, which change here.
             cache={},
@@ -108,9 +104,9 @@ class TrainerTypes:
 
         First each type by itself, then types with the same curves (they differ in held nodes or costs), then all.
         """
-        alike: dict[bytes, list[int]] = {}
-        for type_id, choices in enumerate(self.choices_of):
-            alike.setdefault(self.worth[choices].tobytes(), []).append(type_id)
+        alike = grouped(
+            (self.worth[choices].tobytes(), type_id) for type_id, choices in enumerate(self.choices_of)
+        )
         single = np.eye(len(self.number), dtype=bool)
         together = [single[type_ids].any(axis=0) for type_ids in alike.values() if 1 < len(type_ids) < len(single)]
         every = [np.ones_like(single[0])] if len(single) > 1 else []
@@ -133,7 +129,7 @@ class TrainerTypes:
     @cached_property
     def last_of_life(self) -> Sizes:
         """The last class that leaves at each time at which nodes leave, shape (times,)."""
-        return np.flatnonzero(np.diff(self.first_of_life, append=len(self.first_of_life)))
+        return last_of_life(self.first_of_life)
 
     def sizes_of(self, counts: Counts) -> Counts:
         """Nodes that live until each time at which nodes leave: the last axis of ``counts`` becomes times."""
@@ -212,10 +208,10 @@ def types_of(problem: Problem) -> tuple[TrainerTypes, list[list[int]]]:
         type_of,
         terms.worth[choices, :sizes],
         switching[choices, :sizes],
-        now.of(choices),
-        booted.of(choices) if boots else None,
+        now[choices],
+        booted[choices] if boots else None,
         value_before_boot(terms, held, ends_of(held, first_of_life), now, booted)[choices],
-        (boots_in_time(terms, classes) & options.may_join)[choices],
+        problem.joins[choices],
         options.covers[choices],
         held[choices],
         np.array([len(of_type) for of_type in rows]),
@@ -229,14 +225,11 @@ def _alike(
     owner: Sizes, fields: Sequence[NDArray[np.generic]]
 ) -> tuple[list[list[int]], NDArray[np.int64], Sizes]:
     """Rows of trainers that differ in no choice; the choices of the first of each group, and their groups."""
-    keys: dict[int, list[bytes]] = {}
-    for row, trainer in enumerate(owner.tolist()):
-        key = b"".join(np.ascontiguousarray(values[row]).tobytes() for values in fields)
-        keys.setdefault(trainer, []).append(key)
-    members: dict[tuple[bytes, ...], list[int]] = {}
-    for trainer, choices_of_trainer in keys.items():
-        members.setdefault(tuple(choices_of_trainer), []).append(trainer)
-    rows = list(members.values())
+    keys = grouped(
+        (trainer, b"".join(np.ascontiguousarray(values[row]).tobytes() for values in fields))
+        for row, trainer in enumerate(owner.tolist())
+    )
+    rows = list(grouped((tuple(of_trainer), trainer) for trainer, of_trainer in keys.items()).values())
     begin = np.searchsorted(owner, np.arange(len(keys) + 1)).tolist()
     choices = [list(range(begin[trainers[0]], begin[trainers[0] + 1])) for trainers in rows]
     type_of = np.repeat(np.arange(len(rows)), [len(own) for own in choices])

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from freetrain.policies.experiment import Experiment, MethodComparison
+from freetrain.policies.experiment import Experiment, MethodFigures
 from freetrain.policies.synergy.mechanisms import (
     Board,
     Parts,
@@ -123,7 +123,7 @@ WAYS: dict[str, Sharing] = {
 """The shares of each job."""
 
 
-def _compare(seed: int) -> Iterator[MethodComparison]:
+def _run(seed: int) -> Iterator[MethodFigures]:
     """Arrivals at random, five-minute rounds; of each way the mean hours from arrival to completion."""
     for mix, several_gpus, order, per_hour in _CELLS:
         gpus = "1-8 GPUs" if several_gpus else "1 GPU"
@@ -132,13 +132,13 @@ def _compare(seed: int) -> Iterator[MethodComparison]:
             way: mean_hours(arrivals(seed, mix, several_gpus, per_hour), order, sharing, slice(_FIRST, -_AFTER))
             for way, sharing in WAYS.items()
         }
-        for other in list(WAYS)[1:]:
-            yield MethodComparison(setting, "hours", "TUNE", other, hours["TUNE"], hours[other], True)
+        yield MethodFigures(setting, "hours", hours)
 
 
 EXPERIMENT = Experiment(
     f"Synergy: mean hours from arrival to completion of {_LOOKED_AT} trainings",
-    _compare,
+    _run,
+    tuple(("TUNE", way) for way in WAYS if way != "TUNE"),
     (
         "16 servers of 8 GPUs, 24 CPUs and 500 GB. Rates are those that Synergy's authors measured of "
         "trainings on one GPU; those on several are taken to be as fast for each of theirs.",
@@ -148,6 +148,7 @@ EXPERIMENT = Experiment(
         "Synergy's paper reports means up to 3.4 times shorter than with shares. Near saturation of the "
         "shares alone that factor grows with the length of an experiment.",
     ),
+    less_is_better=True,
 )
 
 

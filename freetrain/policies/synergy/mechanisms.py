@@ -20,7 +20,8 @@ from math import inf
 
 from freetrain.core.amounts import Amount
 from freetrain.core.data_wait import WAITS, DataWait, NewPart, SharedNode, WaitProfile
-from freetrain.policies.binary_programme import HIGHS, BinaryProgramme, LinearRow, ProgrammeGuest
+from freetrain.guest.guest import Ask
+from freetrain.policies.binary_programme import HIGHS, BinaryProgramme, LinearRow, solve_in_guest
 
 
 @dataclass(frozen=True)
@@ -259,7 +260,7 @@ def _peers(board: Board, name: str) -> Iterator[str]:
 
 
 def split_optimally(
-    server: SharedServer, jobs: Sequence[SharingJob], time_s: float, highs: ProgrammeGuest = HIGHS
+    server: SharedServer, jobs: Sequence[SharingJob], time_s: float, highs: Ask = HIGHS
 ) -> tuple[Parts, str]:
     """CPUs and memory for trainings that have their GPUs of this server, and why it is not the optimum.
 
@@ -281,7 +282,7 @@ def split_optimally(
         if point[2] >= job.profile.rate(*board.shares[server.name]) - 1e-9
     ]
     programme = BinaryProgramme([rate for *_, rate in points], _rows(server, jobs, points))
-    found, why = highs.solve(programme, time_s)
+    found, why = solve_in_guest(programme, time_s, highs)
     if found is None:
         for job in jobs:
             cpus, memory_gb = board.shares[server.name]

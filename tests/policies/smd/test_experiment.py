@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from freetrain.guest.guest import Guest
-from freetrain.policies.binary_programme import BinaryProgramme, ProgrammeGuest
+from freetrain.guest.guest import Ask, Guest
+from freetrain.policies.binary_programme import BinaryProgramme
 from freetrain.policies.smd.experiment import RunOption, choose
 from freetrain.policies.smd.policy import ServerModel, SizeLimits, fastest, sigmoid
 
@@ -49,14 +49,14 @@ def lies(programme: BinaryProgramme, *, left_s: Callable[[], float]) -> object:
 
 
 @pytest.fixture
-def planted() -> Iterator[Callable[[Callable[..., object]], ProgrammeGuest]]:
+def planted() -> Iterator[Callable[[Callable[..., object]], Ask]]:
     guest = Guest(imports=(_HERE,))
-    yield lambda function: ProgrammeGuest(guest, f"{_HERE}:{function.__name__}")
+    yield lambda function: guest.asking(f"{_HERE}:{function.__name__}")
     guest.close()
 
 
 def test_where_there_are_no_integers_the_relaxation_is_rounded_and_loses_little(
-    planted: Callable[[Callable[..., object]], ProgrammeGuest],
+    planted: Callable[[Callable[..., object]], Ask],
 ) -> None:
     losses = []
     for seed in range(10):
@@ -72,7 +72,7 @@ def test_where_there_are_no_integers_the_relaxation_is_rounded_and_loses_little(
 
 @pytest.mark.parametrize("solver", [dies, lies])
 def test_where_highs_fails_all_is_filled_up_and_it_is_said(
-    solver: Callable[..., object], planted: Callable[[Callable[..., object]], ProgrammeGuest]
+    solver: Callable[..., object], planted: Callable[[Callable[..., object]], Ask]
 ) -> None:
     options = random_options(0, 40)
     found = choose(options, CAPACITY, LONG_S, planted(solver))

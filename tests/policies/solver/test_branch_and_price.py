@@ -171,7 +171,7 @@ def relaxed(problem: Problem) -> Master:
     master.add_all(np.zeros_like(trainers.held_by_type))
     for _ in range(8):
         _, duals, _ = master.relax()
-        master.add_all(solve_pricing(trainers, duals).counts)
+        master.add_all(solve_pricing(trainers, duals, no_limits(trainers)).counts)
     return master
 
 
@@ -184,8 +184,8 @@ def test_a_whole_plan_is_in_one_half_and_the_mixture_between_them(problem: Probl
     trainers, _ = types_of(problem)
     master, limits = relaxed(problem), no_limits(trainers)
     _, duals, taken = master.relax()
-    plan = next(integer_plans(master, trainers, taken, limits, lambda: 60.0))
-    found = list(find_branchings(master, trainers, (duals.nodes, taken), plan, limits))
+    plan = next(integer_plans(master, taken, limits, lambda: 60.0))
+    found = list(find_branchings(master, duals.nodes, taken, plan, limits))
     is_mixed = bool((np.abs(taken - np.rint(taken)) > 1e-6).any())
     assert bool(found) == is_mixed
     for halves in found:

@@ -115,7 +115,7 @@ def some_prices(trainers: TrainerTypes, seed: int) -> np.ndarray:
 def test_nothing_is_better_than_the_best_reply(seed: int) -> None:
     trainers = some_bidders(seed)
     prices = some_prices(trainers, seed)
-    pricing = solve_pricing(trainers, unpriced_growth(trainers, prices))
+    pricing = solve_pricing(trainers, unpriced_growth(trainers, prices), no_limits(trainers))
     for type_id, counts in enumerate(pricing.counts):
         best = max(reduced(trainers, type_id, choice, prices) for choice in all_choices(trainers, type_id))
         assert pricing.value[type_id] == pytest.approx(best)
@@ -127,9 +127,9 @@ def test_nothing_is_better_than_the_best_reply(seed: int) -> None:
 def test_every_choice_that_is_nearly_as_good_is_found_and_no_other(seed: int) -> None:
     trainers = some_bidders(seed)
     prices = some_prices(trainers, seed)
-    pricing = solve_pricing(trainers, unpriced_growth(trainers, prices))
+    pricing = solve_pricing(trainers, unpriced_growth(trainers, prices), no_limits(trainers))
     slack = 0.3 * max(1.0, float(np.abs(pricing.value).max())) + 0.123
-    enumerate_columns = pricing.enumerate_columns(trainers, no_limits(trainers), slack, 100_000)
+    enumerate_columns = pricing.enumerate_columns(slack, 100_000)
     assert enumerate_columns is not None
     for type_id, found in enumerate(enumerate_columns):
         best = float(pricing.value[type_id])
@@ -147,9 +147,9 @@ def test_every_choice_that_is_nearly_as_good_is_found_and_no_other(seed: int) ->
 def test_among_the_ways_that_are_nearly_best_the_best_reply_is_the_same(seed: int) -> None:
     trainers = some_bidders(seed)
     duals = unpriced_growth(trainers, some_prices(trainers, seed))
-    pricing = solve_pricing(trainers, duals)
-    structure = pricing.structure_within(trainers, 0.01 * abs(float(pricing.value.max())))
-    retry = solve_pricing(trainers, duals, structure=structure)
+    pricing = solve_pricing(trainers, duals, no_limits(trainers))
+    structure = pricing.structure_within(0.01 * abs(float(pricing.value.max())))
+    retry = solve_pricing(trainers, duals, no_limits(trainers), structure)
     assert np.array_equal(retry.value, pricing.value)
     assert np.array_equal(retry.counts, pricing.counts)
 
@@ -161,7 +161,7 @@ def test_who_grows_pays_what_growth_costs(seed: int) -> None:
         some_prices(trainers, seed),
         np.random.default_rng(seed).normal(size=len(trainers.groups)) * 1000,
     )
-    pricing = solve_pricing(trainers, Duals(prices, growth))
+    pricing = solve_pricing(trainers, Duals(prices, growth), no_limits(trainers))
     growth = growth @ trainers.groups
     for type_id, counts in enumerate(pricing.counts):
         held = trainers.held_by_type[type_id].sum()
@@ -214,7 +214,7 @@ def test_within_limits_every_choice_that_is_nearly_as_good_is_found(seed: int) -
             limits = narrower(type_id, number - 1 if grows[type_id] else 0)
     pricing = solve_pricing(trainers, unpriced_growth(trainers, prices), limits)
     slack = 0.3 * float(np.abs(pricing.value[np.isfinite(pricing.value)]).max(initial=1.0)) + 0.123
-    enumerate_columns = pricing.enumerate_columns(trainers, limits, slack, 100_000)
+    enumerate_columns = pricing.enumerate_columns(slack, 100_000)
     assert enumerate_columns is not None
     for type_id, found in enumerate(enumerate_columns):
         best, held = float(pricing.value[type_id]), trainers.held_by_type[type_id].sum()

@@ -9,7 +9,7 @@ import pytest
 
 from freetrain.core.problem import Counts
 from freetrain.policies.solver.column_generation import ColumnPool
-from freetrain.policies.solver.enumeration import BestCombination, best_combination
+from freetrain.policies.solver.enumeration import best_combination
 from tests.seeds import seeds
 
 CAPACITY = np.array([3, 2])
@@ -49,26 +49,25 @@ def test_the_best_plan_is_found_and_none_where_all_lose_too_much(seed: int) -> N
     expected, _ = best_by_trying(choices, number, prices, slack)
     combination = best_combination(choices, number, CAPACITY, prices, slack)
     assert combination is not None
-    assert combination.loss == pytest.approx(expected)
-    if not combination.counts:
+    loss, plan = combination
+    assert loss == pytest.approx(expected)
+    if not plan:
         return
-    assert [len(counts) for counts in combination.counts] == number
-    idle = CAPACITY - sum(counts.sum(axis=0) for counts in combination.counts)
+    assert [len(counts) for counts in plan] == number
+    idle = CAPACITY - sum(counts.sum(axis=0) for counts in plan)
     assert (idle >= 0).all()
     lost = {
         (type_id, counts.tobytes()): loss
         for type_id, choice in enumerate(choices)
         for counts, loss in zip(choice.counts, choice.loss.tolist(), strict=True)
     }
-    of_each = [
-        lost[type_id, counts.tobytes()] for type_id, each in enumerate(combination.counts) for counts in each
-    ]
+    of_each = [lost[type_id, counts.tobytes()] for type_id, each in enumerate(plan) for counts in each]
     assert sum(of_each) + float(prices @ idle) == pytest.approx(expected)
 
 
 def test_who_has_nothing_to_choose_from_is_in_no_plan() -> None:
     nothing = ColumnPool(np.zeros((0, 2), np.int64), np.zeros(0))
-    assert best_combination([nothing], [1], CAPACITY, np.zeros(2), 1.0) == BestCombination(np.inf, [])
+    assert best_combination([nothing], [1], CAPACITY, np.zeros(2), 1.0) == (np.inf, [])
 
 
 def test_too_many_choices_are_not_tried() -> None:
@@ -84,8 +83,9 @@ def test_of_many_choices_those_are_joined_with_which_the_others_use_what_is_left
     choices = [ColumnPool(some, np.arange(len(some)) * 1.0)] * 2 + [ColumnPool(np.array([[20, 19]]), np.zeros(1))]
     combination = best_combination(choices, [2, 1, 1], np.array([30, 20]), np.full(2, 1e9), 1e6)
     assert combination is not None
-    assert combination.loss == 10 * 12 + 1  # ten nodes of the first class and one of the second are left
-    assert [counts.sum(axis=0).tolist() for counts in combination.counts][2] == [20, 19]
+    loss, plan = combination
+    assert loss == 10 * 12 + 1  # ten nodes of the first class and one of the second are left
+    assert [counts.sum(axis=0).tolist() for counts in plan][2] == [20, 19]
 
 
 def test_choices_for_which_there_are_no_nodes_are_in_no_plan() -> None:
@@ -93,4 +93,4 @@ def test_choices_for_which_there_are_no_nodes_are_in_no_plan() -> None:
     choices = [ColumnPool(np.array([[0, 3], [3, 0]]), np.zeros(2))]
     combination = best_combination(choices, [1], CAPACITY, np.zeros(2), 1.0)
     assert combination is not None
-    assert [counts.tolist() for counts in combination.counts] == [[[3, 0]]]
+    assert [counts.tolist() for counts in combination[1]] == [[[3, 0]]]

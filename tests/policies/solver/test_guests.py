@@ -17,7 +17,6 @@ from freetrain.core.verify import verify
 from freetrain.guest.guest import Guest
 from freetrain.policies import find_policy
 from freetrain.policies.freetrain import FreeTrain, Solver
-from freetrain.policies.solver.guests import SolverGuest
 from tests.policies import deciding
 from tests.policies.solver import planted, planted_columns
 
@@ -49,8 +48,8 @@ def guest() -> Iterator[Guest]:
 
 def decide(guest: Guest, solver: Callable[..., object], time_limit_s: float = LONG_S) -> Decision:
     """The decision where there are no columns, whatever the solver does: usable, and as good as the greedy one."""
-    highs = SolverGuest(guest, f"{solver.__module__}:{solver.__name__}")
-    columns = SolverGuest(guest, f"{planted_columns.__name__}:fails")
+    highs = guest.asking(f"{solver.__module__}:{solver.__name__}")
+    columns = guest.asking(f"{planted_columns.__name__}:fails")
     decision = deciding.decide(FreeTrain(Solver.HIGHS, time_limit_s, highs=highs, columns=columns), PROBLEM)
     assert verify(PROBLEM, decision) == ()
     assert decision.objective >= GREEDY.objective
@@ -186,7 +185,7 @@ def test_the_second_try_has_what_is_left_of_the_time(guest: Guest) -> None:
 
 def test_highs_is_never_worse_than_the_columns_with_which_it_begins(guest: Guest) -> None:
     by_columns = deciding.decide(find_policy("freetrain"), KINDS)
-    highs = SolverGuest(guest, f"{planted.__name__}:keeps_the_start")
+    highs = guest.asking(f"{planted.__name__}:keeps_the_start")
     decision = deciding.decide(FreeTrain(Solver.HIGHS, LONG_S, highs=highs), KINDS)
     assert decision.placement == by_columns.placement
     assert decision.objective == by_columns.objective > deciding.decide(find_policy("greedy"), KINDS).objective
@@ -197,17 +196,14 @@ def test_a_worker_of_its_own_gets_the_same_plan(guest: Guest, optimum: float) ->
     first = deciding.decide(find_policy("freetrain", solver="highs", time_limit_s=LONG_S), PROBLEM)
     fresh = Guest(imports=("freetrain.policies.solver.highs",))
     retry = deciding.decide(
-        FreeTrain(Solver.HIGHS, LONG_S, highs=SolverGuest(fresh, "freetrain.policies.solver.highs:solve")), PROBLEM
+        FreeTrain(Solver.HIGHS, LONG_S, highs=fresh.asking("freetrain.policies.solver.highs:solve")), PROBLEM
     )
     fresh.close()
     assert retry == first
 
 
-class Nobody(SolverGuest):
-    """Must not be asked."""
-
-    def __init__(self) -> None:
-        super().__init__(Guest(), "tests.policies.solver.planted:nowhere")
+NOBODY = Guest().asking("tests.policies.solver.planted:nowhere")
+"""Must not be asked."""
 
 
 ONE = Trainer("one", ((1, 10.0), (2, 20.0)))
@@ -226,7 +222,7 @@ NODES = (Place("long", None, "pair"), Place("short", 60.0, "pair"))
     ids=["no nodes", "nothing", "no trainers", "too few nodes for anybody"],
 )
 def test_what_cannot_change_anything_is_not_solved(problem: Problem) -> None:
-    decision = deciding.decide(FreeTrain(Solver.HIGHS, highs=Nobody()), problem)
+    decision = deciding.decide(FreeTrain(Solver.HIGHS, highs=NOBODY), problem)
     assert (decision.status, decision.gap, decision.placement) == (Status.OPTIMAL, 0.0, {})
     assert decision.solver == "nothing to decide"
     assert verify(problem, decision) == ()
@@ -234,7 +230,7 @@ def test_what_cannot_change_anything_is_not_solved(problem: Problem) -> None:
 
 def test_what_pricing_has_proven_is_not_solved() -> None:
     problem = Problem(0.0, (Place("n1"), Place("n2")), (ONE,))
-    decision = deciding.decide(FreeTrain(Solver.HIGHS, highs=Nobody()), problem)
+    decision = deciding.decide(FreeTrain(Solver.HIGHS, highs=NOBODY), problem)
     assert (decision.status, decision.solver) == (Status.OPTIMAL, "pricing")
     assert len(decision.placement["one"]) == 2
 
@@ -245,7 +241,7 @@ GREEDY_WITH_ENDS = deciding.decide(find_policy("greedy"), PROBLEM_WITH_ENDS)
 
 def decide_by_columns(guest: Guest, solver: Callable[..., object], time_limit_s: float = LONG_S) -> Decision:
     """The decision, whatever the solver does: usable, and as good as the greedy one."""
-    columns = SolverGuest(guest, f"{solver.__module__}:{solver.__name__}")
+    columns = guest.asking(f"{solver.__module__}:{solver.__name__}")
     decision = deciding.decide(FreeTrain(Solver.AUTO, time_limit_s, columns=columns), PROBLEM_WITH_ENDS)
     assert verify(PROBLEM_WITH_ENDS, decision) == ()
     assert decision.objective >= GREEDY_WITH_ENDS.objective

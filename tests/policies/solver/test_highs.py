@@ -8,10 +8,9 @@ from benchmarks.problems import NOW_S, mixed_problem, problem_with_ends, with_ki
 from freetrain.core.place import Place
 from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
-from freetrain.core.value import total_value, value_tables
+from freetrain.core.value import distinct_tables, total_value
 from freetrain.guest.guest import Guest
 from freetrain.policies import find_policy
-from freetrain.policies.binary_programme import quiet_highs
 from freetrain.policies.solver import highs
 from freetrain.policies.solver.knapsack import price_out
 from freetrain.policies.solver.piecewise import counts_by_choice, piecewise_choices, single_class_choices
@@ -42,9 +41,7 @@ def test_the_search_begins_with_the_allocation_that_is_known(seed: int) -> None:
     known = find_policy("freetrain").decide(problem).counts
     choices, capacity = list(piecewise_choices(problem)), problem.capacity.tolist()
     model = highs.state_model(choices, capacity)
-    lp, column = highs.lp_of(model)
-    solver = quiet_highs()
-    solver.passModel(lp)
+    solver, column = highs.highs_with(model)
     solver.setOptionValue("mip_max_improving_sols", 1)
     highs.begin_with(solver, model, counts_by_choice(problem, choices, known).tolist(), column)
     solver.run()
@@ -65,8 +62,8 @@ def test_highs_comes_to_an_end() -> None:
     trainers = (Trainer("a", ((3, 199.0),), min_nodes=2), Trainer("b", ((5, 1379.0),)))
     problem = Problem(NOW_S, tuple(Place(f"n{number}") for number in range(6)), trainers, 100.0, "throughput")
     guest = Guest(imports=("freetrain.policies.solver.highs",))
-    tables = value_tables(problem.terms, problem.held_nodes, problem.classes[0])
-    choices = list(single_class_choices(problem, price_out(tables, problem.node_count)))
+    tables, row = distinct_tables(problem.terms, problem.held_nodes, problem.classes[0])
+    choices = list(single_class_choices(problem, price_out(tables, problem.node_count, row)))
     report = guest.ask("freetrain.policies.solver.highs:solve", choices, problem.capacity.tolist(), time_s=60.0)
     guest.close()
     assert report.answer is not None, report.message

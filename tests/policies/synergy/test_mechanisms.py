@@ -16,7 +16,7 @@ from freetrain.core.data_wait import DataWait, NewPart, SharedNode, WaitProfile
 from freetrain.guest.guest import Guest
 from freetrain.loop.deciding import finish
 from freetrain.policies import FINISHERS, Finisher, find_finisher
-from freetrain.policies.binary_programme import BinaryProgramme, ProgrammeGuest
+from freetrain.policies.binary_programme import BinaryProgramme
 from freetrain.policies.stages import AsAsked
 from freetrain.policies.synergy import mechanisms as room
 from freetrain.policies.synergy.experiment import PROFILES
@@ -155,7 +155,7 @@ def test_tune_lies_between_the_shares_and_the_optimum(seed: int) -> None:
 
 def test_where_highs_fails_everyone_gets_its_share() -> None:
     jobs = jobs_of("alexnet " * 4 + "gnmt " * 4)
-    broken = ProgrammeGuest(Guest(), "nowhere:solve")
+    broken = Guest().asking("nowhere:solve")
     parts, why = split_optimally(SERVER, jobs, LONG_S, broken)
     assert "nowhere" in why
     assert_within((SERVER,), jobs, parts)
@@ -370,7 +370,7 @@ def test_whatever_is_on_a_node_nobody_gets_less_and_all_together_no_more_than_th
 
 def test_where_highs_is_killed_the_optimum_is_tunes(monkeypatch: pytest.MonkeyPatch) -> None:
     guest = Guest(imports=("tests.policies.synergy.test_mechanisms",), patience_s=0.05)
-    killed = ProgrammeGuest(guest, "tests.policies.synergy.test_mechanisms:is_killed")
+    killed = guest.asking("tests.policies.synergy.test_mechanisms:is_killed")
     monkeypatch.setattr(
         room, "split_optimally", lambda server, jobs, time_s: split_optimally(server, jobs, time_s, killed)
     )
@@ -393,7 +393,7 @@ def test_of_two_caches_of_which_one_fits_that_is_filled_as_its_share_is_of_no_us
 
 
 def test_where_highs_fails_the_optimum_is_tunes(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = ProgrammeGuest(Guest(), "nowhere:solve")
+    broken = Guest().asking("nowhere:solve")
     monkeypatch.setattr(
         room, "split_optimally", lambda server, jobs, time_s: split_optimally(server, jobs, time_s, broken)
     )
