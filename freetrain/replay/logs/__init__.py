@@ -9,8 +9,8 @@ What cannot be read, or does not say enough, is an ``InputError`` whose sentence
 ``source.py``      bytes of a file, and which kind of log they are
 ``rows.py``        delimited text as rows
 ``times.py``       times as logs write them
-``sacct_text.py``  the text of ``sacct -P``; ``sacct_json.py`` makes it of ``sacct --json``
-``traces.py``      public traces and other tables as such text; ``toml_files.py``: files that describe logs
+``sacct_text.py``  the text of ``sacct -P``
+``traces.py``      ``sacct --json``, public traces and other tables as such text; ``toml_files.py``: files on logs
 ``sacct_jobs.py``  what its fields mean; ``swf.py`` reads another kind, ``busy.py`` node events
 ``parsed.py``      runs of jobs as these readers hand them on; what becomes of each row, and notes and warnings
 ``nodelists.py``   node lists as positions; ``machine.py``: the machine's pools

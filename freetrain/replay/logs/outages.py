@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from freetrain.core.holes import SECONDS_PER_HOUR, Holes, idle_until, sorted_holes
+from freetrain.core.holes import SECONDS_PER_HOUR, Holes, idle_until
 from freetrain.durations import show_duration
 from freetrain.errors import InputError
 from freetrain.replay.logs.busy import BusyTimes
@@ -201,22 +201,6 @@ def find_empty_hours(machine: Holes, holes: Holes) -> EmptyHours | None:
     if not idle_s > 0:
         return None
     return EmptyHours(edges_s[begins], edges_s[ends], idle_s / SECONDS_PER_HOUR, holes.idle_node_hours)
-
-
-def without_hours(holes: Holes, hours: EmptyHours) -> Holes:
-    """The holes with these hours cut out of them; the window stays."""
-    begin_s = np.append(holes.from_s, hours.until_s)
-    end_s = np.append(hours.from_s, holes.until_s)
-    pieces = [
-        (holes.node[within], holes.start_s[within].clip(begin), holes.end_s[within].clip(None, end))
-        for begin, end in zip(begin_s.tolist(), end_s.tolist(), strict=True)
-        if end > begin
-        for within in (np.flatnonzero((holes.end_s > begin) & (holes.start_s < end)),)
-    ]
-    node, start_s, end_s = (np.concatenate(column) for column in zip(*pieces, strict=True)) if pieces else (
-        holes.node[:0], holes.start_s[:0], holes.end_s[:0],
-    )  # fmt: skip
-    return sorted_holes(holes.node_names, node, start_s, end_s, holes.from_s, holes.until_s)
 
 
 def closed_in_hours(busy: BusyTimes, hours: EmptyHours) -> BusyTimes:
