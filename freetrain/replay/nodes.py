@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -139,11 +139,14 @@ def nodes_by_partition(logged: LoggedJobs) -> Iterator[tuple[str, NDArray[np.int
         yield name, np.unique(logged.node[of_row == number]).astype(np.intp)
 
 
-def nodes_by_kind(log: SiteLog) -> Iterator[tuple[str, NDArray[np.intp]]]:
-    """The nodes of each kind, among those that are looked at."""
+def node_groups(log: SiteLog) -> Mapping[str, Sequence[tuple[str, NDArray[np.intp]]]]:
+    """The nodes that are looked at by kind, and by partition, where its jobs ran; none where there is one only."""
     of_node = np.array([log.holes.kind_of.get(name, "") for name in log.holes.node_names])
-    for kind in sorted(set(of_node.tolist()) - {""}):
-        yield kind, np.flatnonzero(of_node == kind)
+    groups = {
+        "kind of node": [(kind, np.flatnonzero(of_node == kind)) for kind in sorted({*of_node.tolist()} - {""})],
+        "partition": list(nodes_by_partition(log.logged)) if log.logged else [],
+    }
+    return {what: found if len(found) > 1 else [] for what, found in groups.items()}
 
 
 def watts_of(holes: Holes, draw: PowerDraw) -> Mapping[str, float]:

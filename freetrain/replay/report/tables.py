@@ -18,7 +18,7 @@ from freetrain.core.holes import SECONDS_PER_HOUR, Holes
 from freetrain.replay.course import ReplayRecord
 from freetrain.replay.forecast_score import AHEAD_S, FARTHEST_S, ForecastError, ForecastScore
 from freetrain.replay.logs.model import EmptyHours, SiteLog
-from freetrain.replay.nodes import nodes_by_kind, nodes_by_partition
+from freetrain.replay.nodes import node_groups
 from freetrain.replay.outcome import (
     ReplayOutcome,
     ShareOutcome,
@@ -103,16 +103,9 @@ class GroupRow:
     median_s: float
 
 
-def by_kind(log: SiteLog) -> tuple[GroupRow, ...]:
-    """By kind of node, most idle node-hours first; nothing where there is one kind only."""
-    return _rows(log.holes, nodes_by_kind(log))
-
-
-def by_partition(log: SiteLog) -> tuple[GroupRow, ...]:
-    """By partition, which is the nodes on which its jobs ran; nothing where there is one only."""
-    if log.logged is None:
-        return ()
-    return _rows(log.holes, nodes_by_partition(log.logged))
+def group_tables(log: SiteLog) -> tuple[tuple[str, tuple[GroupRow, ...]], ...]:
+    """By kind of node and by partition, most idle node-hours first; no rows where there is one of them only."""
+    return tuple((what, _rows(log.holes, groups)) for what, groups in node_groups(log).items())
 
 
 def _rows(holes: Holes, groups: Iterable[tuple[str, NDArray[np.intp]]]) -> tuple[GroupRow, ...]:
@@ -131,7 +124,7 @@ def _rows(holes: Holes, groups: Iterable[tuple[str, NDArray[np.intp]]]) -> tuple
             )
         )
     rows.sort(key=lambda row: (-row.idle_node_hours, row.name))
-    return tuple(rows) if len(rows) > 1 else ()
+    return tuple(rows)
 
 
 @dataclass(frozen=True, slots=True)

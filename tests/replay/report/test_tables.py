@@ -31,10 +31,10 @@ from freetrain.replay.report import ReportInput
 from freetrain.replay.report.page import render
 from freetrain.replay.report.sentences import about_site
 from freetrain.replay.report.tables import (
-    by_kind,
-    by_partition,
+    GroupRow,
     daemon_beside_holes,
     forecast_tables,
+    group_tables,
     shown_shares,
     trainer_kinds,
     trainer_rows,
@@ -95,6 +95,14 @@ def log(report: ReportInput) -> SiteLog:
 def of_kinds(log: SiteLog, kinds: Mapping[str, tuple[str, ...]]) -> SiteLog:
     kind_of = {name: kind for kind, names in kinds.items() for name in names}
     return replace(log, holes=replace(log.holes, kind_of=kind_of))
+
+
+def by_kind(log: SiteLog) -> tuple[GroupRow, ...]:
+    return dict(group_tables(log))["kind of node"]
+
+
+def by_partition(log: SiteLog) -> tuple[GroupRow, ...]:
+    return dict(group_tables(log))["partition"]
 
 
 def test_idle_time_is_told_by_kind_of_node(log: SiteLog) -> None:
