@@ -23,7 +23,8 @@ What cannot be read, or does not say enough, is an ``InputError`` whose sentence
 
 from __future__ import annotations
 
-from freetrain.replay.logs.model import LoggedJobs, ReadOptions, RejectedRow, RowCount, SiteLog, TaskRequest
+from freetrain.replay.logs.model import LoggedJobs, ReadOptions, SiteLog, TaskRequest
+from freetrain.replay.logs.parsed import RejectedRow, RowCount
 from freetrain.replay.logs.reader import read_site_log
 from freetrain.replay.logs.times import parse_log_time
 

@@ -212,7 +212,7 @@ def _read_jobs(sources: list[_Source], options: ReadOptions, tally: RowTally, pr
         if source.format is LogFormat.SWF:
             files.append(read_swf(source.pieces, number, tally))
         else:
-            files.append(read_sacct(source.pieces, source.name, number, source.options, tally))
+            files.append(read_sacct(source.pieces, number, source.options, tally))
         if options.rejects is None:
             # The text is let go of: only rejects would be looked up in it.
             source.pieces = ()

@@ -245,12 +245,13 @@ def _end_s() -> pl.Expr:
     return pl.when(running & start.is_not_null()).then(float("inf")).otherwise(pl.coalesce(end, started_only))
 
 
-def read_sacct(pieces: Iterable[bytes], name: str, file: int, options: ReadOptions, tally: RowTally) -> ParsedFile:
+def read_sacct(pieces: Iterable[bytes], file: int, options: ReadOptions, tally: RowTally) -> ParsedFile:
     """Read one sacct file; each piece of its text ends at the end of a line."""
+    name = tally.file_names[file]
     named, notes = _WantedNames(options, name), TimeNotes(name)
     runs, unused = [], []
     others, clusters, shared_gpus = set[str](), set[str](), dict[str, str]()
-    for rows in _rows(pieces, name, file, options, tally):
+    for rows in _rows(pieces, file, options, tally):
         typed = _typed(named.chosen(_whole_jobs(rows, tally), tally), options)
         named.look_for(typed)
         sound, ignored = _sorted_out(typed, options, tally)
@@ -270,19 +271,11 @@ def read_sacct(pieces: Iterable[bytes], name: str, file: int, options: ReadOptio
     )
 
 
-def _rows(
-    pieces: Iterable[bytes], name: str, file: int, options: ReadOptions, tally: RowTally
-) -> Iterator[pl.DataFrame]:
+def _rows(pieces: Iterable[bytes], file: int, options: ReadOptions, tally: RowTally) -> Iterator[pl.DataFrame]:
     """The rows as text, at least _MIN_BATCH_ROWS at a time but for the last."""
-    texts, banner = read_sacct_text(pieces, name, options.columns, options.delimiter)
-    tally.read += banner
-    tally.ignore("before the header", banner)
     batch: list[pl.DataFrame] = []
-    for text in texts:
-        tally.read += len(text.rows) + len(text.lost) + text.headers
-        tally.ignore("repeated header", text.headers)
-        tally.reject((file, line, reason) for line, reason in text.lost)
-        rows = options.trace.settle(text.rows)
+    for as_written in read_sacct_text(pieces, file, options.columns, options.delimiter, tally):
+        rows = options.trace.settle(as_written)
         absent = (
             pl.lit("", pl.Categorical if role in REPEATED else pl.String).alias(role)
             for role in ROLES

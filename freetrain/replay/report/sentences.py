@@ -10,7 +10,8 @@ import numpy as np
 
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes
 from freetrain.replay.course import ReplayRecord
-from freetrain.replay.logs.model import RowCount, TaskRequest
+from freetrain.replay.logs.model import TaskRequest
+from freetrain.replay.logs.parsed import RowCount
 from freetrain.replay.outcome import ReplayOutcome, ShareOutcome, SiteOutcome, ratio
 from freetrain.replay.report.series import Numbers, idle_steps
 from freetrain.replay.study import Study

@@ -130,7 +130,7 @@ def read_through(path: Path, kind: str) -> RowTally:
     elif kind == "node events":
         read_node_events(read_pieces(path), 0, "UTC", tally)
     else:
-        read_sacct(rows_of_json(read_pieces(path), NO_TRACE, "log"), "log", 0, ReadOptions(), tally)
+        read_sacct(rows_of_json(read_pieces(path), NO_TRACE, "log"), 0, ReadOptions(), tally)
     return tally
 
 
