@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import inf
 
 import numpy as np
@@ -89,26 +89,25 @@ class _Sums:
             self.came += outcome
             self.off += abs(forecast - outcome)
 
+    @property
+    def means(self) -> tuple[int, float, float, float]:
+        """How many forecasts there were, their mean, what came, and by how much they were off."""
+        of = self.forecasts
+        return of, self.forecast / of, self.came / of, self.off / of
 
-@dataclass(slots=True)
-class _Errors:
-    by_length: defaultdict[int, _Sums] = field(default_factory=lambda: defaultdict(_Sums))
 
-    def add(self, forecast_s: float, came_s: Sequence[float]) -> None:
-        if came_s:
-            self.by_length[bisect_right(FARTHEST_S[:-1], forecast_s)].add(forecast_s, came_s)
+_Errors = defaultdict[int, _Sums]
+"""Forecasts of the time that is left, by the position of their length in ``FARTHEST_S``."""
 
-    def all(self) -> tuple[ForecastError, ...]:
-        return tuple(
-            ForecastError(
-                None if FARTHEST_S[at] == inf else FARTHEST_S[at],
-                sums.forecasts,
-                sums.forecast / sums.forecasts,
-                sums.came / sums.forecasts,
-                sums.off / sums.forecasts,
-            )
-            for at, sums in sorted(self.by_length.items())
-        )
+
+def _add_error(errors: _Errors, forecast_s: float, came_s: Sequence[float]) -> None:
+    if came_s:
+        errors[bisect_right(FARTHEST_S[:-1], forecast_s)].add(forecast_s, came_s)
+
+
+def _mean_errors(errors: _Errors) -> tuple[ForecastError, ...]:
+    limits_s = (*FARTHEST_S[:-1], None)
+    return tuple(ForecastError(limits_s[at], *sums.means) for at, sums in sorted(errors.items()))
 
 
 class _HoleEnds:
@@ -144,7 +143,7 @@ class ForecastLog:
         self._next_s = holes.from_s
         self._ends = _HoleEnds(holes)
         self._calibration: defaultdict[tuple[float, int], _Sums] = defaultdict(_Sums)
-        self._learned, self._planned = _Errors(), _Errors()
+        self._learned, self._planned = _Errors(_Sums), _Errors(_Sums)
         self._plans = PlannedStays()
 
     def note(
@@ -170,19 +169,19 @@ class ForecastLog:
         for start_s, end_s in zip(planned.values(), self._ends.at(now_s, planned), strict=True):
             # A hole that reaches the end of the window was cut there: how long it lasted is not known.
             if now_s < end_s < self._until_s:
-                self._planned.add(start_s - now_s, [end_s - now_s])
+                _add_error(self._planned, start_s - now_s, [end_s - now_s])
 
     def score(self) -> ForecastScore:
         """How good all of them were."""
-        calibration = (
-            Calibration(ahead_s, sums.forecasts, sums.forecast / sums.forecasts, sums.came / sums.forecasts)
-            for (ahead_s, _), sums in sorted(self._calibration.items())
+        calibration = tuple(
+            Calibration(ahead_s, *sums.means[:3]) for (ahead_s, _), sums in sorted(self._calibration.items())
         )
-        return ForecastScore(tuple(calibration), self._learned.all(), self._planned.all(), self._plans.scores)
+        learned, planned = _mean_errors(self._learned), _mean_errors(self._planned)
+        return ForecastScore(calibration, learned, planned, self._plans.scores)
 
     def _note_group(self, now_s: float, age_s: float, stays: Stays, ends_s: Sequence[float]) -> None:
         remaining_s = stays.remaining_s(age_s)
-        self._learned.add(remaining_s, [end_s - now_s for end_s in ends_s if end_s < self._until_s])
+        _add_error(self._learned, remaining_s, [end_s - now_s for end_s in ends_s if end_s < self._until_s])
         for ahead_s in AHEAD_S:
             if (then_s := now_s + ahead_s) < self._until_s:
                 probability = stays.stays(age_s, ahead_s)
