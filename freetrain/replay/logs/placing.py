@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from freetrain.core.holes import taken
 from freetrain.replay.logs.busy import BusyTimes, too_small
-from freetrain.replay.logs.machine import LoggedMachine, made_up
+from freetrain.replay.logs.machine import LoggedMachine, Pool, made_up
 from freetrain.replay.logs.nodelists import (
     MAX_LISTED,
     NodeIndex,
@@ -222,9 +222,8 @@ def place_by_packing(runs: pl.DataFrame, machine: LoggedMachine, tally: RowTally
     sound = np.array([reason is None for reason in why], bool)
     _reject(runs, ~sound, [reason for reason in why if reason], tally)
     runs, need, group = runs.drop(_OF_ROWS).filter(pl.Series(sound)), need[sound], group[sound]
-    node_cores = np.concatenate([np.full(pool.end - pool.begin, pool.cores, np.int32) for pool in machine.pools])
-    real = [found or PackingGroup(np.empty(0, np.int32), np.empty(0, np.int32), False) for found in groups]
-    packed = pack(runs["start_s"].to_numpy(), runs["end_s"].to_numpy(), need, group, real, node_cores)
+    start_s, end_s = runs["start_s"].to_numpy(), runs["end_s"].to_numpy()
+    packed = pack(start_s, end_s, need, group, groups, _cores_of(machine.pools))
     busy = _busy(machine.node_names, packed.node, packed.count, runs)
     kept, cores_of_row = runs.drop(_IN_ARRAYS), packed.cores.astype(np.float64)
     return PlacedJobs(busy, kept, packed.count, packed.missing_nodes, cores_of_row, cores_by_row=True)
@@ -260,10 +259,8 @@ def nodes_used_whole(
     return whole
 
 
-def _need(
-    group: PackingGroup | None, partition: str, nodes: int | None, cores: int | None
-) -> tuple[int, str | None]:
-    if group is None:
+def _need(group: PackingGroup, partition: str, nodes: int | None, cores: int | None) -> tuple[int, str | None]:
+    if not len(group.position):
         return 0, f"partition {partition!r} is in no pool of the machine"
     each = int(group.cores[0])
     what = "cores" if group.shared else "nodes"
@@ -278,13 +275,15 @@ def _need(
     return need, None
 
 
-def _group(machine: LoggedMachine, partition: str) -> PackingGroup | None:
+def _group(machine: LoggedMachine, partition: str) -> PackingGroup:
+    """The nodes on which a partition's jobs may run; none where no pool is for it."""
     pools = machine.pools_of(partition)
-    if not pools:
-        return None
-    position = np.concatenate([np.arange(pool.begin, pool.end, dtype=np.int32) for pool in pools])
-    cores = np.concatenate([np.full(pool.end - pool.begin, pool.cores, np.int32) for pool in pools])
-    return PackingGroup(position, cores, pools[0].shared)
+    position = _joined([np.arange(pool.begin, pool.end, dtype=np.int32) for pool in pools])
+    return PackingGroup(position, _cores_of(pools), bool(pools) and pools[0].shared)
+
+
+def _cores_of(pools: Sequence[Pool]) -> NDArray[np.int32]:
+    return _joined([np.full(pool.end - pool.begin, pool.cores, np.int32) for pool in pools])
 
 
 def _most_listed(nodes: pl.Series, code: NDArray[np.uint32], lists: int) -> NDArray[np.int64]:

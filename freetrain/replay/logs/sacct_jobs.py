@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
 from itertools import chain
@@ -247,13 +246,17 @@ def _end_s() -> pl.Expr:
 
 def read_sacct(pieces: Iterable[bytes], file: int, options: ReadOptions, tally: RowTally) -> ParsedFile:
     """Read one sacct file; each piece of its text ends at the end of a line."""
-    name = tally.file_names[file]
-    named, notes = _WantedNames(options, name), TimeNotes(name)
+    name, notes = tally.file_names[file], TimeNotes(tally.file_names[file])
+    not_the_site_s = {"partition": options.ignore_partitions, "account": options.ignore_accounts}
+    seen_names = {column: set[str]() for column in ("cluster", *not_the_site_s)}
     runs, unused = [], []
     others, clusters, shared_gpus = set[str](), set[str](), dict[str, str]()
     for rows in _rows(pieces, file, options, tally):
-        typed = _typed(named.chosen(_whole_jobs(rows, tally), tally), options)
-        named.look_for(typed)
+        own = _of_cluster(_whole_jobs(rows, tally), options.cluster, seen_names["cluster"], tally)
+        typed = _typed(own, options)
+        for column, names in not_the_site_s.items():
+            if names:
+                seen_names[column].update(distinct_texts(typed[column])[0])
         sound, ignored = _sorted_out(typed, options, tally)
         unused.append(seen(ignored))
         others.update(ignored.filter(ignored["ignored"] == _NOT_THE_SITE_S)["node_list"].cast(pl.String).unique())
@@ -261,8 +264,16 @@ def read_sacct(pieces: Iterable[bytes], file: int, options: ReadOptions, tally: 
         clusters.update(distinct_texts(sound["cluster"])[0])
         shared_gpus |= {kind: note for kind, note in _SHARED_GPUS.items() if sound[kind].any()}
         runs.append(as_runs(sound))
-    named.stop_if_of_no_cluster()
-    tally.notes += (*notes.sentences(), *named.unused_names(), *shared_gpus.values())
+    if options.cluster is not None and options.cluster not in seen_names["cluster"]:
+        raise _no_such_cluster(options.cluster, seen_names["cluster"], name)
+    # Names that no job has may be misspelt.
+    unused_names = (
+        f"No job names the {column} {name!r} (--ignore-{column})."
+        for column, names in not_the_site_s.items()
+        for name in names
+        if name not in seen_names[column]
+    )
+    tally.notes += (*notes.sentences(), *unused_names, *shared_gpus.values())
     return ParsedFile(
         runs,
         pl.concat(unused),
@@ -297,51 +308,26 @@ def _whole_jobs(rows: pl.DataFrame, tally: RowTally) -> pl.DataFrame:
     return whole
 
 
-class _WantedNames:
-    """Names of the cluster, partitions and accounts that are asked for, and those that rows have had so far."""
+def _of_cluster(rows: pl.DataFrame, cluster: str | None, seen_names: set[str], tally: RowTally) -> pl.DataFrame:
+    """The rows of the cluster that is asked for; which clusters there are is noted."""
+    if cluster is None:
+        return rows
+    texts, place = distinct_texts(rows["cluster"])
+    names = texts.str.strip_chars()
+    seen_names.update(names)
+    kept = rows.filter((names == cluster).to_numpy()[place])
+    tally.ignore("of another cluster", len(rows) - len(kept))
+    return kept
 
-    def __init__(self, options: ReadOptions, file: str) -> None:
-        self._cluster, self._file = options.cluster, file
-        self._ignored = [
-            *(("partition", name) for name in options.ignore_partitions),
-            *(("account", name) for name in options.ignore_accounts),
-        ]
-        self._seen: defaultdict[str, set[str]] = defaultdict(set)
 
-    def chosen(self, rows: pl.DataFrame, tally: RowTally) -> pl.DataFrame:
-        """The rows of the cluster that is asked for."""
-        if self._cluster is None:
-            return rows
-        texts, place = distinct_texts(rows["cluster"])
-        names = texts.str.strip_chars()
-        self._seen["cluster"].update(names)
-        kept = rows.filter((names == self._cluster).to_numpy()[place])
-        tally.ignore("of another cluster", len(rows) - len(kept))
-        return kept
-
-    def look_for(self, rows: pl.DataFrame) -> None:
-        """Note which of the names that are ignored occur in some more rows."""
-        for column in {column for column, _ in self._ignored}:
-            self._seen[column].update(distinct_texts(rows[column])[0])
-
-    def stop_if_of_no_cluster(self) -> None:
-        if self._cluster is None or self._cluster in self._seen["cluster"]:
-            return
-        found = sorted(self._seen["cluster"] - {""})
-        raise InputError(
-            f"{self._file} holds no job of the cluster {self._cluster!r}.",
-            f"Give --cluster one of {', '.join(found)}."
-            if found
-            else "It has no column Cluster: make it with -o Cluster,JobID,…, or leave --cluster out.",
-        )
-
-    def unused_names(self) -> list[str]:
-        """Notes on names that no job has: they may be misspelt."""
-        return [
-            f"No job names the {column} {name!r} (--ignore-{column})."
-            for column, name in self._ignored
-            if name not in self._seen[column]
-        ]
+def _no_such_cluster(cluster: str, seen_names: set[str], file: str) -> InputError:
+    found = ", ".join(sorted(seen_names - {""}))
+    return InputError(
+        f"{file} holds no job of the cluster {cluster!r}.",
+        f"Give --cluster one of {found}."
+        if found
+        else "It has no column Cluster: make it with -o Cluster,JobID,…, or leave --cluster out.",
+    )
 
 
 def _typed(rows: pl.DataFrame, options: ReadOptions) -> pl.DataFrame:

@@ -199,14 +199,14 @@ def find_idle_shares(
         )
         for of, rows in some_nodes_at_a_time(busy.node, within, nodes)
     ]
+    partly_used_s, idle, found_rooms = zip(*found, strict=True)
     parts = {
-        what: _with_sizes([of_some.idle[what] for of_some in found], held[what], busy, whole)
-        for what in known_kinds
+        what: _with_sizes([of_some[what] for of_some in idle], held[what], busy, whole) for what in known_kinds
     }
-    rooms = [of_some.room for of_some in found if of_some.room is not None]
+    rooms = [room for room in found_rooms if room is not None]
     return IdleShares(
         node_names=busy.node_names,
-        partly_used_s=np.concatenate([found_part.partly_used_s for found_part in found]),
+        partly_used_s=np.concatenate(partly_used_s),
         cpus=parts["cpus"],
         memory_bytes=parts.get("memory_bytes"),
         gpus=parts.get("gpus"),
@@ -250,15 +250,6 @@ def _joined(parts: Sequence[_Part], *columns: str) -> _Part:
     return replace(parts[0], **joined)
 
 
-@dataclass(frozen=True, slots=True)
-class _SharesOfNodes:
-    """What is found out of some nodes."""
-
-    partly_used_s: Numbers
-    idle: Mapping[str, IdlePart]
-    room: TaskRoom | None
-
-
 def _parts_of(
     stretches: Stretches,
     held: Mapping[str, HeldAmount],
@@ -266,7 +257,8 @@ def _parts_of(
     nodes: slice,
     task: TaskRequest | None,
     known_kinds: Collection[str],
-) -> _SharesOfNodes:
+) -> tuple[Numbers, Mapping[str, IdlePart], TaskRoom | None]:
+    """Of some nodes: seconds in which they were partly used, their idle parts, and room for tasks."""
     of_one = stretches.of_jobs(alone)
     free = {what: free_of(stretches, amount, of_one, nodes) for what, amount in held.items()}
     partly = stretches.has_jobs & (free["cpus"].amount >= 1 - _INEXACT)
@@ -275,7 +267,7 @@ def _parts_of(
         for what in known_kinds
     }
     room = None if task is None else _task_room(stretches, free, partly, nodes, task, known_kinds)
-    return _SharesOfNodes(stretches.by_node(np.where(partly, stretches.lasts_s, 0.0)), idle, room)
+    return stretches.by_node(np.where(partly, stretches.lasts_s, 0.0)), idle, room
 
 
 def _task_room(

@@ -129,13 +129,11 @@ def _chunks(path: Path, name: str) -> Iterator[bytes]:
     except FileNotFoundError:
         raise InputError(f"There is no file {name}.", "Check the path of the log.") from None
     except IsADirectoryError:
-        raise InputError(
-            f"{name} is a directory, not a log.", "Name the files in it; several can be given."
-        ) from None
+        hint = "Name the files in it; several can be given."
+        raise InputError(f"{name} is a directory, not a log.", hint) from None
     except PermissionError:
-        raise InputError(
-            f"{name} cannot be read: permission denied.", "Ask its owner to let you read it."
-        ) from None
+        hint = "Ask its owner to let you read it."
+        raise InputError(f"{name} cannot be read: permission denied.", hint) from None
     except OSError as error:
         raise InputError(f"{name} cannot be read: {error.strerror}.") from None
 

@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict
 
 from freetrain.errors import InputError
 from freetrain.replay.logs.sacct_text import find_headers, role_of
-from freetrain.replay.logs.toml_files import checked, read_toml
+from freetrain.replay.logs.toml_files import read_entry
 
 PARQUET = b"PAR1"
 _ROWS_AT_ONCE = 1 << 16
@@ -157,7 +157,7 @@ def find_trace(name: str) -> Trace:
         raise InputError(
             f"There is no format {name!r}.", f"Give one of {', '.join(trace_names())}, or a file. {_SEE}"
         )
-    return checked(Trace, read_toml(path, "format file", _SEE), f"The format file {path}", _SEE)
+    return read_entry(Trace, path, "format file", _SEE)
 
 
 def _known() -> Mapping[str, Any]:

@@ -53,8 +53,8 @@ def test_the_page_shows_what_the_daemon_gets_beside_what_the_holes_allow(
     page = render(daemon_report)
     daemon = daemon_report.study.as_daemon
     assert daemon is not None
-    for row in daemon_beside_holes(daemon.outcome, daemon_report.study.outcome):
-        assert f'<td class="n">{row.first}</td><td class="n">{row.second}</td>' in page
+    for _, gets, allowed in daemon_beside_holes(daemon.outcome, daemon_report.study.outcome):
+        assert f'<td class="n">{gets}</td><td class="n">{allowed}</td>' in page
 
 
 def test_the_sentence_about_the_site_tells_how_many_jobs_of_the_site_meet_fragments() -> None:
