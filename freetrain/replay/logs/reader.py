@@ -77,8 +77,11 @@ def _site_log(
     busy = _busy_times(use, window, options, tally)
     if options.failures is not None:
         busy = with_failures(busy, window, options.failures, tally)
-    looked_at = busy if options.only_nodes is None else select_nodes(busy, options.only_nodes, tally)
-    whole, holes = (nodes.holes(window.from_s, window.until_s) for nodes in (busy, looked_at))
+    looked_at, whole = busy, busy.holes(window.from_s, window.until_s)
+    holes = whole
+    if options.only_nodes is not None:
+        looked_at = select_nodes(busy, options.only_nodes, tally)
+        holes = looked_at.holes(window.from_s, window.until_s)
     empty = find_empty_hours(whole, holes)
     if empty is not None and options.skip_empty_hours:
         empty = replace(empty, left_out=True)
