@@ -10,7 +10,7 @@ from freetrain.policies import find_policy
 from freetrain.replay.course import ReplaySetup
 from freetrain.replay.driver import Replay
 from freetrain.replay.foresight import Foresight
-from freetrain.replay.logs.outages import find_empty_hours
+from freetrain.replay.logs.busy import find_empty_hours
 from freetrain.replay.outcome import without_empty_hours
 
 HOUR_S = 3600.0

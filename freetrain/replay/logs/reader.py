@@ -12,23 +12,25 @@ import polars as pl
 
 from freetrain.core.holes import Holes
 from freetrain.errors import InputError
-from freetrain.replay.logs.busy import BusyTimes, add_always_busy, busy_times, read_node_events, select_nodes
+from freetrain.replay.logs.busy import (
+    BusyTimes,
+    about_empty_hours,
+    add_always_busy,
+    closed_in_hours,
+    find_empty_hours,
+    select_nodes,
+    take_out,
+    with_failures,
+)
 from freetrain.replay.logs.jobs import LoggedUse, jobs_on_nodes, logged_jobs, settle_window
 from freetrain.replay.logs.machine import read_machine
 from freetrain.replay.logs.model import IdleShares, ReadOptions, SiteLog, TaskRequest
 from freetrain.replay.logs.nodelists import MAX_NODES
-from freetrain.replay.logs.outages import (
-    about_empty_hours,
-    closed_in_hours,
-    find_empty_hours,
-    take_out,
-    with_failures,
-)
+from freetrain.replay.logs.other_logs import busy_times, read_node_events, read_swf
 from freetrain.replay.logs.parsed import ParsedFile, RowTally
 from freetrain.replay.logs.sacct_jobs import read_sacct
 from freetrain.replay.logs.shares import about_shares, find_idle_shares, find_places
 from freetrain.replay.logs.source import LogFormat, detect_format, display_name, is_stdin, read_pieces
-from freetrain.replay.logs.swf import read_swf
 from freetrain.replay.logs.times import find_zone
 from freetrain.replay.logs.traces import PARQUET, is_json, rows_of_json, rows_of_parquet, with_sacct_header
 from freetrain.replay.logs.window import LogWindow, choose_window, time_covered_by_events

@@ -11,12 +11,11 @@ import pytest
 
 from freetrain.errors import InputError
 from freetrain.replay.logs import ReadOptions, SiteLog, read_site_log, reader, source, traces
-from freetrain.replay.logs.busy import read_node_events
+from freetrain.replay.logs.other_logs import read_node_events, read_swf
 from freetrain.replay.logs.parsed import RowTally
 from freetrain.replay.logs.sacct_jobs import read_sacct
 from freetrain.replay.logs.sacct_text import find_headers
 from freetrain.replay.logs.source import read_pieces, read_source
-from freetrain.replay.logs.swf import read_swf
 from freetrain.replay.logs.traces import NO_TRACE, rows_of_json
 from tests.replay.logs.build import HEADER, Write, read, row, sacct
 from tests.replay.logs.test_odd_logs import EXPECTED, FOLDER, options_of
