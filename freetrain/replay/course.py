@@ -19,7 +19,7 @@ from freetrain.core.topology import FLAT, Topology, nodes_by_leaf
 from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Request
 from freetrain.loop.cycle import Goal, Journal, NullJournal
-from freetrain.replay.forecast_score import ForecastLog, ForecastScore
+from freetrain.replay.foresight import ForecastLog, ForecastScore
 from freetrain.replay.trainer_run import PlaceLease, PlaceLeases, TrainerRun
 from freetrain.replay.trainers import TrainerQueue
 from freetrain.replay.yardsticks import Divider

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes
 from freetrain.replay.course import ReplayRecord
-from freetrain.replay.forecast_score import AHEAD_S, FARTHEST_S, ForecastError, ForecastScore
+from freetrain.replay.foresight import AHEAD_S, FARTHEST_S, ForecastError, ForecastScore
 from freetrain.replay.logs.model import EmptyHours, SiteLog
 from freetrain.replay.nodes import node_groups
 from freetrain.replay.outcome import (

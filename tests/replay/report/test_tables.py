@@ -17,7 +17,7 @@ from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
 from freetrain.replay.as_daemon.lent import Timing
 from freetrain.replay.course import ReplayRecord, SiteImpact
-from freetrain.replay.forecast_score import FARTHEST_S, Calibration, ForecastError, ForecastScore
+from freetrain.replay.foresight import FARTHEST_S, Calibration, ForecastError, ForecastScore
 from freetrain.replay.logs.model import (
     IdlePart,
     IdleShares,
