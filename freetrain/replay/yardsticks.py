@@ -111,14 +111,11 @@ class Divider:
             return 0.0
         asked, mixture = self._asked
         if mixture is None or trainers is not asked:
-            mixture = self._mixture_of(tuple(sorted(map(self._kind, trainers))))
+            kinds = tuple(sorted(map(self._kind, trainers)))
+            mixture = self._mixtures.get(kinds) or _Mixture(self._values, self._hulls, Counter(kinds))
+            self._mixtures[kinds] = mixture
             self._asked = trainers, mixture
         return mixture.best_worth_per_s(nodes)
-
-    def _mixture_of(self, kinds: tuple[int, ...]) -> _Mixture:
-        if kinds not in self._mixtures:
-            self._mixtures[kinds] = _Mixture(self._values, self._hulls, Counter(kinds))
-        return self._mixtures[kinds]
 
     def _kind(self, trainer: Trainer) -> int:
         if trainer.id not in self._kind_of_trainer:

@@ -54,7 +54,9 @@ def read_swf(pieces: Iterable[bytes], file: int, tally: RowTally) -> ParsedFile:
         for name, number in _header(lines):
             header.setdefault(name, number)
         body = np.flatnonzero((lines.end > lines.start) & ~_comments(lines))
-        waiting.append(_numbers(rows_of_width(lines, body, _FIELDS, "SWF", _COLUMNS, (file, lines_before), tally)))
+        rows = rows_of_width(lines, body, _FIELDS, "SWF", _COLUMNS, (file, lines_before), tally)
+        numbers = (name for name in _COLUMNS if name not in ("job", "partition"))
+        waiting.append(rows.with_columns(pl.col(name).cast(pl.Float64, strict=False) for name in numbers))
         lines_before += piece.count(b"\n")
     begin_s = float(header.get("UnixStartTime", 0))
     if not 0 < begin_s <= LATEST_S:
@@ -85,12 +87,6 @@ def _comments(lines: Lines) -> NDArray[np.bool_]:
     first = characters[np.minimum(lines.start, max(len(characters) - 1, 0))]
     comments: NDArray[np.bool_] = first == ord(";")
     return comments
-
-
-def _numbers(rows: pl.DataFrame) -> pl.DataFrame:
-    return rows.with_columns(
-        pl.col(name).cast(pl.Float64, strict=False) for name in _COLUMNS if name not in ("job", "partition")
-    )
 
 
 def _timed(rows: pl.DataFrame, begin_s: float) -> pl.DataFrame:

@@ -252,8 +252,7 @@ def read_sacct(pieces: Iterable[bytes], file: int, options: ReadOptions, tally: 
     runs, unused = [], []
     others, clusters, shared_gpus = set[str](), set[str](), dict[str, str]()
     for rows in _rows(pieces, file, options, tally):
-        own = _of_cluster(_whole_jobs(rows, tally), options.cluster, seen_names["cluster"], tally)
-        typed = _typed(own, options)
+        typed = _typed(_own_jobs(rows, options.cluster, seen_names["cluster"], tally), options)
         for column, names in not_the_site_s.items():
             if names:
                 seen_names[column].update(distinct_texts(typed[column])[0])
@@ -302,21 +301,17 @@ def _rows(pieces: Iterable[bytes], file: int, options: ReadOptions, tally: RowTa
         yield pl.concat(batch).rechunk()
 
 
-def _whole_jobs(rows: pl.DataFrame, tally: RowTally) -> pl.DataFrame:
-    whole = rows.filter(~pl.col("job").str.contains(".", literal=True))
-    tally.ignore("job step", len(rows) - len(whole))
-    return whole
-
-
-def _of_cluster(rows: pl.DataFrame, cluster: str | None, seen_names: set[str], tally: RowTally) -> pl.DataFrame:
-    """The rows of the cluster that is asked for; which clusters there are is noted."""
+def _own_jobs(rows: pl.DataFrame, cluster: str | None, seen_names: set[str], tally: RowTally) -> pl.DataFrame:
+    """The jobs, without their steps, of the cluster that is asked for; which clusters there are is noted."""
+    jobs = rows.filter(~pl.col("job").str.contains(".", literal=True))
+    tally.ignore("job step", len(rows) - len(jobs))
     if cluster is None:
-        return rows
-    texts, place = distinct_texts(rows["cluster"])
+        return jobs
+    texts, place = distinct_texts(jobs["cluster"])
     names = texts.str.strip_chars()
     seen_names.update(names)
-    kept = rows.filter((names == cluster).to_numpy()[place])
-    tally.ignore("of another cluster", len(rows) - len(kept))
+    kept = jobs.filter((names == cluster).to_numpy()[place])
+    tally.ignore("of another cluster", len(jobs) - len(kept))
     return kept
 
 

@@ -221,13 +221,10 @@ def is_event_header(line: str) -> bool:
 
 def _is_swf(lines: list[str]) -> bool:
     first = next((line for line in lines if not line.startswith(";")), None)
-    if first is None:
+    if first is None or lines[0].startswith(";"):
         return True
-    return lines[0].startswith(";") or (len(first.split()) == _SWF_FIELDS and _numeric(first.split()))
-
-
-def _numeric(cells: list[str]) -> bool:
-    return all(cell.lstrip("-").replace(".", "", 1).isdigit() for cell in cells)
+    cells = [cell.lstrip("-").replace(".", "", 1) for cell in first.split()]
+    return len(cells) == _SWF_FIELDS and all(cell.isdigit() for cell in cells)
 
 
 def _other_separator(data: bytes, name: str, delimiter: str | None) -> InputError | None:

@@ -38,7 +38,7 @@ class CoveredTime:
 
 def covered_time(seen: pl.DataFrame) -> CoveredTime | None:
     """The time that the rows cover; None if no job started."""
-    at_s = {name: _ascending(seen[name]) for name in TIMES}
+    at_s = {name: np.sort(seen[name].filter(seen[name].is_finite()).to_numpy()) for name in TIMES}
     if not len(at_s["start_s"]):
         return None
     ends, submits = (name if len(at_s[name]) else "start_s" for name in ("end_s", "submit_s"))
@@ -65,11 +65,6 @@ def time_covered_by_events(events: pl.DataFrame) -> CoveredTime:
         *_named(seen, "t_s", pl.col("t_s") > last_s, "changed", "Node"),
     )
     return CoveredTime(first_s, last_s, first_s, last_s, notes)
-
-
-def _ascending(times: pl.Series) -> NDArray[np.float64]:
-    at_s: NDArray[np.float64] = np.sort(times.filter(times.is_finite()).to_numpy())
-    return at_s
 
 
 def _last_s(in_order_s: NDArray[np.float64]) -> float:
