@@ -76,9 +76,15 @@ class BusyTimes:
             np.concatenate([self.end_s, end_s]),
         )
 
-    def holes(self, from_s: float, until_s: float) -> Holes:
+    def holes(self, window: LogWindow) -> Holes:
         """The holes: what busy times leave of a window."""
-        return find_holes(self.node_names, self.node, self.start_s, self.end_s, from_s, until_s, self.interval)
+        at_s = self.start_s, self.end_s, window.from_s, window.until_s
+        return find_holes(self.node_names, self.node, *at_s, self.interval)
+
+    def lasts_s(self, from_s: float, until_s: float) -> NDArray[np.float64]:
+        """How long each interval lasts within a window, shape (intervals,)."""
+        lasts_s: NDArray[np.float64] = self.end_s.clip(from_s, until_s) - self.start_s.clip(from_s, until_s)
+        return lasts_s
 
 
 def select_nodes(busy: BusyTimes, wanted: str, tally: RowTally) -> BusyTimes:
@@ -160,9 +166,9 @@ def take_out(busy: BusyTimes, window: LogWindow, options: ReadOptions, tally: Ro
         (options.reservations, _read_reservations, "reserved"),
     ):
         if path is not None:
-            before = _idle_node_hours(busy, window)
+            before = busy.holes(window).idle_node_hours
             busy, oddities = _with_outages(busy, list(read(path, options)), path, options.timezone)
-            gone = before - _idle_node_hours(busy, window)
+            gone = before - busy.holes(window).idle_node_hours
             tally.notes.append(
                 f"{gone:,.1f} node-hours without jobs are not idle: the nodes were {what} ({path.name})."
             )
@@ -226,6 +232,7 @@ def _rows(path: Path, command: str) -> Iterator[_Row]:
 def _with_outages(
     busy: BusyTimes, outages: Sequence[_Row], path: Path, timezone: str
 ) -> tuple[BusyTimes, list[str]]:
+    """The busy times with the outages of a file, and what is odd about these."""
     start_s, end_s = (
         parse_times(pl.Series([row[role] for row in outages], dtype=pl.String), timezone)
         for role in ("start", "end")
@@ -248,21 +255,13 @@ def _with_outages(
     row = np.repeat(np.arange(rows), np.diff(lists.begin))
     known = sound[row] & (lists.node < machine_nodes)
     longer = busy.and_also(lists.node[known], from_s[row[known]], until_s[row[known]])
-    return longer, _oddities(path.name, bad, list(index.position)[machine_nodes:])
-
-
-def _oddities(name: str, bad: int, strangers: list[str]) -> list[str]:
-    notes = []
+    strangers, notes = list(index.position)[machine_nodes:], []
     if bad:
-        notes.append(f"{name} has {bad:,} row{'s' * (bad != 1)} that could not be understood.")
+        notes.append(f"{path.name} has {bad:,} row{'s' * (bad != 1)} that could not be understood.")
     if strangers:
         nodes = f"{len(strangers):,} node{'s' * (len(strangers) != 1)}"
-        notes.append(f"{name} names {nodes} that the machine does not have (such as {min(strangers)}).")
-    return notes
-
-
-def _idle_node_hours(busy: BusyTimes, window: LogWindow) -> float:
-    return busy.holes(window.from_s, window.until_s).idle_node_hours
+        notes.append(f"{path.name} names {nodes} that the machine does not have (such as {min(strangers)}).")
+    return longer, notes
 
 
 def with_failures(busy: BusyTimes, window: LogWindow, failures: Failures, tally: RowTally) -> BusyTimes:
@@ -270,7 +269,7 @@ def with_failures(busy: BusyTimes, window: LogWindow, failures: Failures, tally:
 
     Only idle time counts: what became of jobs the log says, and a node that failed with one is not idle.
     """
-    holes = busy.holes(window.from_s, window.until_s)
+    holes = busy.holes(window)
     upto_s = np.cumsum(holes.length_s)
     idle_s = float(upto_s[-1]) if len(holes) else 0.0
     # A fixed seed: in each replay of a log nodes fail at the same instants.
@@ -279,7 +278,7 @@ def with_failures(busy: BusyTimes, window: LogWindow, failures: Failures, tally:
     hole = np.searchsorted(upto_s, at_s, side="right").clip(max=max(len(holes) - 1, 0))
     start_s = holes.end_s[hole] - (upto_s[hole] - at_s)
     failing = busy.and_also(holes.node[hole], start_s, start_s + failures.repair_s)
-    gone = holes.idle_node_hours - failing.holes(window.from_s, window.until_s).idle_node_hours
+    gone = holes.idle_node_hours - failing.holes(window).idle_node_hours
     times = f"{len(at_s):,} time{'s' * (len(at_s) != 1)}"
     every, repair = show_duration(failures.every_s), show_duration(failures.repair_s)
     tally.notes.append(

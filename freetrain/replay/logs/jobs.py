@@ -111,7 +111,7 @@ def settle_window(placed: PlacedJobs, packed: bool, window: LogWindow, tally: Ro
     tally.ignore("outside the window", int((~inside).sum()))
     cut = inside & ((start_s < window.from_s) | (end_s > window.until_s))
     endless = inside & np.isinf(end_s)
-    within_s = end_s.clip(window.from_s, window.until_s) - start_s.clip(window.from_s, window.until_s)
+    within_s = placed.busy.lasts_s(window.from_s, window.until_s)
     if not inside.any():
         tally.notes.append("No job ran within the window: every node looks idle throughout.")
     if cut.any():

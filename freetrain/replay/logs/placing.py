@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from freetrain.core.holes import taken
+from freetrain.core.holes import Holes, taken
 from freetrain.replay.logs.busy import BusyTimes, too_small
 from freetrain.replay.logs.machine import LoggedMachine, Pool, made_up
 from freetrain.replay.logs.nodelists import (
@@ -236,21 +236,16 @@ def spread_evenly(amount: pl.Series, count: NDArray[np.int64]) -> NDArray[np.flo
 
 
 def nodes_used_whole(
-    placed: PlacedJobs,
-    cpus: NDArray[np.float64],
-    busy: BusyTimes,
-    idle_s: NDArray[np.float64],
-    from_s: float,
-    until_s: float,
+    placed: PlacedJobs, cpus: NDArray[np.float64], busy: BusyTimes, holes: Holes
 ) -> NDArray[np.bool_]:
     """Whether each job of a node held all its CPUs, one job after the other: then nothing lay idle beside them.
 
     ``busy`` are their rows, and behind them those of times in which nodes were out of service.
     """
-    nodes, rows = len(idle_s), int(placed.count.sum())
-    lasts_s = (busy.end_s.clip(from_s, until_s) - busy.start_s.clip(from_s, until_s)).clip(min=0.0)
-    busy_s = np.bincount(busy.node, taken(lasts_s, busy.interval), nodes)
-    one_by_one = (busy_s > 0) & (np.abs(busy_s + idle_s - (until_s - from_s)) < _MOMENT_S)
+    nodes, rows = len(holes.node_names), int(placed.count.sum())
+    idle_s = np.bincount(holes.node, holes.length_s, nodes)
+    busy_s = np.bincount(busy.node, taken(busy.lasts_s(holes.from_s, holes.until_s), busy.interval), nodes)
+    one_by_one = (busy_s > 0) & (np.abs(busy_s + idle_s - holes.duration_s) < _MOMENT_S)
     node, cores = busy.node[:rows], taken(placed.cores, busy.interval[:rows])
     size = np.full(nodes, np.nan)
     size[node] = cores

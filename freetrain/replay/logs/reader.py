@@ -7,10 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 
-from freetrain.core.holes import Holes
 from freetrain.errors import InputError
 from freetrain.replay.logs.busy import (
     BusyTimes,
@@ -24,7 +22,7 @@ from freetrain.replay.logs.busy import (
 )
 from freetrain.replay.logs.jobs import LoggedUse, jobs_on_nodes, logged_jobs, settle_window
 from freetrain.replay.logs.machine import read_machine
-from freetrain.replay.logs.model import IdleShares, ReadOptions, SiteLog, TaskRequest
+from freetrain.replay.logs.model import ReadOptions, SiteLog
 from freetrain.replay.logs.nodelists import MAX_NODES
 from freetrain.replay.logs.other_logs import busy_times, read_node_events, read_swf
 from freetrain.replay.logs.parsed import ParsedFile, RowTally
@@ -79,20 +77,23 @@ def _site_log(
     busy = _busy_times(use, window, options, tally)
     if options.failures is not None:
         busy = with_failures(busy, window, options.failures, tally)
-    looked_at, whole = busy, busy.holes(window.from_s, window.until_s)
+    looked_at, whole = busy, busy.holes(window)
     holes = whole
     if options.only_nodes is not None:
         looked_at = select_nodes(busy, options.only_nodes, tally)
-        holes = looked_at.holes(window.from_s, window.until_s)
+        holes = looked_at.holes(window)
     empty = find_empty_hours(whole, holes)
     if empty is not None and options.skip_empty_hours:
         empty = replace(empty, left_out=True)
         busy, looked_at = closed_in_hours(busy, empty), closed_in_hours(looked_at, empty)
-        holes = looked_at.holes(window.from_s, window.until_s)
+        holes = looked_at.holes(window)
     if empty is not None:
         (tally.warnings if empty.matter else tally.notes).append(about_empty_hours(empty))
-    shares = _idle_shares(use, busy, whole, holes, options.task)
+    shares = None
+    if use.placed is not None and use.sizes is not None:
+        shares = find_idle_shares(use.placed, use.sizes, busy, whole, options.task)
     if shares is not None:
+        shares = shares.of(holes.node_names)
         tally.notes += about_shares(shares)
     rows, placed = tally.count(), use.placed
     holes = replace(holes, kind_of=use.kind_of)
@@ -111,21 +112,6 @@ def _site_log(
         shares=shares,
         places=find_places(shares.room, holes) if shares is not None and shares.room is not None else None,
     )
-
-
-def _idle_shares(
-    use: LoggedUse,
-    busy: BusyTimes,
-    whole: Holes,
-    holes: Holes,
-    task: TaskRequest | None,
-) -> IdleShares | None:
-    """What lay idle on partly used nodes of those that are looked at."""
-    if use.placed is None or use.sizes is None:
-        return None
-    idle_s = np.bincount(whole.node, whole.length_s, len(whole.node_names)).astype(np.float64)
-    shares = find_idle_shares(use.placed, use.sizes, busy, holes.from_s, holes.until_s, task, idle_s)
-    return shares and shares.of(holes.node_names)
 
 
 def _busy_times(use: LoggedUse, window: LogWindow, options: ReadOptions, tally: RowTally) -> BusyTimes:

@@ -114,13 +114,11 @@ class FreeAmount:
     amount: Numbers
 
 
-def stretches_of(
-    busy: BusyTimes, nodes: slice, rows: NDArray[np.int32], jobs: int, from_s: float, until_s: float
-) -> Stretches:
-    """The stretches of these nodes, whose rows these are."""
+def stretches_of(busy: BusyTimes, nodes: slice, rows: NDArray[np.int32], jobs: int, window: Holes) -> Stretches:
+    """The stretches of these nodes, whose rows these are, within the window of these holes."""
     node, interval = busy.node[rows] - nodes.start, busy.interval[rows]
-    at_s = np.concatenate([busy.start_s[interval], busy.end_s[interval]]).clip(from_s, until_s)
-    order = order_by_node(np.tile(node, 2), at_s - from_s, until_s - from_s)
+    at_s = np.concatenate([busy.start_s[interval], busy.end_s[interval]]).clip(window.from_s, window.until_s)
+    order = order_by_node(np.tile(node, 2), at_s - window.from_s, window.duration_s)
     begins, at_s = order < len(rows), at_s[order]
     row = np.where(begins, order, order - len(rows))
     sign = np.where(begins, np.int8(1), np.int8(-1))
@@ -167,19 +165,17 @@ def find_idle_shares(
     placed: PlacedJobs,
     sizes: NodeSizes,
     busy: BusyTimes,
-    from_s: float,
-    until_s: float,
+    holes: Holes,
     task: TaskRequest | None,
-    idle_s: Numbers,
 ) -> IdleShares | None:
     """What lies idle on the nodes while they have jobs; None where the log does not say what any job holds.
 
     Memory and GPUs count only beside an idle CPU: without one, nobody could use them. Where the size of a node is
     not known, it is what jobs were seen to hold at once: the least that it can be if the nodes of each job are
     alike. ``busy`` are the jobs' rows and intervals, and behind them those of times in which nodes were out of
-    service.
+    service; ``holes`` are the machine's.
     """
-    lasting = busy.end_s.clip(from_s, until_s) > busy.start_s.clip(from_s, until_s)
+    lasting = busy.lasts_s(holes.from_s, holes.until_s) > 0
     within = taken(lasting, busy.interval)
     runs = lasting[: len(placed.count)] & (placed.count > 0)
     # CPUs decide: without them it is not known whether a node was used in part at all.
@@ -191,12 +187,10 @@ def find_idle_shares(
     whole = np.empty(0, np.intp)
     if task is None and not placed.cores_by_row:
         # Nodes that jobs used whole have nothing idle: their rows, most of many logs, need not be sorted.
-        used = taken(nodes_used_whole(placed, sizes["cpus"], busy, idle_s, from_s, until_s), busy.node)
+        used = taken(nodes_used_whole(placed, sizes["cpus"], busy, holes), busy.node)
         whole, within = np.flatnonzero(within & used), within & ~used
     found = [
-        _parts_of(
-            stretches_of(busy, of, rows, len(placed.count), from_s, until_s), held, alone, of, task, known_kinds
-        )
+        _parts_of(stretches_of(busy, of, rows, len(placed.count), holes), held, alone, of, task, known_kinds)
         for of, rows in some_nodes_at_a_time(busy.node, within, nodes)
     ]
     partly_used_s, idle, found_rooms = zip(*found, strict=True)
@@ -211,7 +205,7 @@ def find_idle_shares(
         memory_bytes=parts.get("memory_bytes"),
         gpus=parts.get("gpus"),
         gpu_types=_gpu_types(placed, nodes),
-        spread=_spread(placed, alone, from_s, until_s),
+        spread=_spread(placed, alone, holes),
         room=_joined(rooms, "on_empty", "node", "start_s", "end_s", "tasks", "sizes") if rooms else None,
     )
 
@@ -321,9 +315,9 @@ def _gpu_types(placed: PlacedJobs, nodes: int) -> tuple[str, ...]:
     return tuple("+".join(sorted(seen[node])) if node in seen else "" for node in range(nodes))
 
 
-def _spread(placed: PlacedJobs, alone: NDArray[np.bool_], from_s: float, until_s: float) -> float:
+def _spread(placed: PlacedJobs, alone: NDArray[np.bool_], window: Holes) -> float:
     """The part of the held CPU time that jobs on several nodes held."""
-    lasts_s = placed.busy.end_s.clip(from_s, until_s) - placed.busy.start_s.clip(from_s, until_s)
+    lasts_s = placed.busy.lasts_s(window.from_s, window.until_s)
     cores = np.nan_to_num(placed.cores)
     if placed.cores_by_row:
         held_s = np.bincount(placed.busy.interval, cores, len(lasts_s)) * lasts_s
