@@ -287,7 +287,8 @@ class _ReplayProcesses:
         with self._lock:
             if self._is_over:
                 return FinishedReplay(cell, None, "It was not begun.")
-            # Begun within the lock, so that end() finds every process.
+            # Begun within the lock, so that end() finds every process; and in this thread, since a signal that the
+            # main thread gets in Popen would leave a process behind that nobody knows.
             process = subprocess.Popen(
                 command_of(cell),
                 stdin=subprocess.DEVNULL,

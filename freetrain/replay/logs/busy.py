@@ -22,7 +22,7 @@ from freetrain.replay.logs.machine import made_up
 from freetrain.replay.logs.model import EmptyHours, Failures, ReadOptions
 from freetrain.replay.logs.nodelists import NodeIndex, NodeListError, expand, read_node_lists
 from freetrain.replay.logs.parsed import RowTally
-from freetrain.replay.logs.sacct_text import column_names
+from freetrain.replay.logs.sacct_text import column_names, column_positions
 from freetrain.replay.logs.source import display_name, read_source
 from freetrain.replay.logs.times import iso, parse_times
 from freetrain.replay.logs.window import LogWindow, clock_hours
@@ -30,9 +30,9 @@ from freetrain.slurm.states import facts_of_state
 
 _NUMBERS = re.compile(r"[\d,\-]+")
 _ALIASES: Mapping[str, tuple[str, ...]] = {
-    "nodes": ("nodename", "nodenames", "nodes", "nodelist"),
-    "start": ("timestart", "start", "starttime"),
-    "end": ("timeend", "end", "endtime"),
+    "nodes": ("nodelist", "nodes", "nodenames", "nodename"),
+    "start": ("starttime", "start", "timestart"),
+    "end": ("endtime", "end", "timeend"),
     "state": ("state",),
     "cluster": ("cluster",),
 }
@@ -213,9 +213,7 @@ def _is_of_cluster(row: _Row, options: ReadOptions) -> bool:
 def _rows(path: Path, command: str) -> Iterator[_Row]:
     lines = [line for line in read_source(path).decode(errors="replace").split("\n") if line.strip()]
     names = column_names(lines[0].split("|")) if lines else ()
-    columns = {
-        role: names.index(alias) for role, aliases in _ALIASES.items() for alias in aliases if alias in names
-    }
+    columns = column_positions(names, _ALIASES)
     if any(role not in columns for role in ("nodes", "start", "end")):
         raise InputError(
             f"{display_name(path)} does not say when nodes were out of service: it lacks nodes, start or end.",

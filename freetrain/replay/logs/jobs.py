@@ -27,7 +27,7 @@ from freetrain.replay.logs.parsed import (
     take_runs,
     without_repeats,
 )
-from freetrain.replay.logs.placing import PlacedJobs, peak_in_use, place_by_lists, place_by_packing
+from freetrain.replay.logs.placing import PlacedJobs, peak_in_use, place_by_lists, place_by_packing, spread_evenly
 from freetrain.replay.logs.times import iso
 from freetrain.replay.logs.window import CoveredTime, LogWindow, covered_time
 
@@ -332,10 +332,8 @@ def _held(placed: PlacedJobs) -> NDArray[np.float64]:
         cores = np.full(len(placed.runs), np.nan)
         if some.any():
             cores[some] = np.maximum.reduceat(placed.cores, first[some])
-    amounts = (
-        placed.runs[name].cast(pl.Float64).fill_null(np.nan).to_numpy() for name in ("memory_bytes", "gpus")
-    )
-    return np.stack([cores, *(amount / placed.count.clip(min=1) for amount in amounts)], axis=1)
+    amounts = (spread_evenly(placed.runs[name], placed.count) for name in ("memory_bytes", "gpus"))
+    return np.stack([cores, *amounts], axis=1)
 
 
 def _partitions(partition: pl.Series, rows: NDArray[np.intp]) -> tuple[tuple[str, ...], NDArray[np.int32]]:

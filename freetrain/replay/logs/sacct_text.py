@@ -123,6 +123,11 @@ def column_names(header: list[str] | tuple[str, ...]) -> tuple[str, ...]:
     return tuple(names[:-1] if names and not names[-1] else names)
 
 
+def column_positions(names: tuple[str, ...], aliases: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
+    """Which column tells what: of several that tell the same, the alias that stands first counts."""
+    return {role: names.index(alias) for role in aliases for alias in reversed(aliases[role]) if alias in names}
+
+
 def role_of(column: str) -> str:
     """What one of sacct's columns tells; empty for one that is not read."""
     return next((role for role, aliases in _ALIASES.items() if column.lower() in aliases), "")
@@ -205,13 +210,7 @@ _NEEDED = {
 def _form_of(header: Header, file: str, trailing: bool) -> Form:
     """The form of the rows below a header; ``trailing``: each ends with a separator."""
     names = header.names
-    # Of several columns that tell the same, the alias that stands first counts.
-    positions = {
-        role: names.index(alias)
-        for role, aliases in _ALIASES.items()
-        for alias in reversed(aliases)
-        if alias in names
-    }
+    positions = column_positions(names, _ALIASES)
     missing = [column for column, roles in _NEEDED.items() if positions.keys().isdisjoint(roles)]
     if missing:
         raise InputError(f"{file} lacks the column {' and the column '.join(missing)}.", MADE_WITH)
