@@ -171,28 +171,6 @@ def _mean_errors(errors: _Errors) -> tuple[ForecastError, ...]:
     return tuple(ForecastError(limits_s[at], *sums.means) for at, sums in sorted(errors.items()))
 
 
-class _HoleEnds:
-    """When the nodes are taken that are idle at some instant."""
-
-    def __init__(self, holes: Holes) -> None:
-        self._from_s = holes.from_s
-        # All nodes' holes are laid one behind the other, each as long as the window and a second.
-        self._row_s = holes.until_s - holes.from_s + 1.0
-        begins_s = holes.node * self._row_s + (holes.start_s - holes.from_s)
-        order = np.argsort(begins_s)
-        self._begins_s, self._node, self._end_s = begins_s[order], holes.node[order], holes.end_s[order]
-        self._number_of = {name: number for number, name in enumerate(holes.node_names)}
-
-    def at(self, now_s: float, names: Iterable[str]) -> list[float]:
-        """When each of these nodes is taken; not after now where the log does not say that it is idle."""
-        nodes = np.array([self._number_of.get(name, -1) for name in names], dtype=np.int64)
-        if not len(self._node):
-            return [-inf] * len(nodes)
-        at = np.searchsorted(self._begins_s, nodes * self._row_s + (now_s - self._from_s), side="right") - 1
-        ends_s: list[float] = np.where(self._node[at] == nodes, self._end_s[at], -inf).tolist()
-        return ends_s
-
-
 class ForecastLog:
     """Compares forecasts with the log as a replay goes; nobody but the final score learns what the log says.
 
@@ -200,9 +178,14 @@ class ForecastLog:
     """
 
     def __init__(self, holes: Holes) -> None:
-        self._until_s = holes.until_s
+        self._from_s, self._until_s = holes.from_s, holes.until_s
         self._next_s = holes.from_s
-        self._ends = _HoleEnds(holes)
+        # All nodes' holes are laid one behind the other, each as long as the window and a second.
+        self._row_s = holes.duration_s + 1.0
+        begins_s = holes.node * self._row_s + (holes.start_s - holes.from_s)
+        order = np.argsort(begins_s)
+        self._begins_s, self._node, self._end_s = begins_s[order], holes.node[order], holes.end_s[order]
+        self._number_of = {name: number for number, name in enumerate(holes.node_names)}
         self._calibration: defaultdict[tuple[float, int], _Sums] = defaultdict(_Sums)
         self._learned, self._planned = _Errors(_Sums), _Errors(_Sums)
         self._plans = PlannedStays()
@@ -220,17 +203,26 @@ class ForecastLog:
             return
         self._next_s = now_s + _EVERY_S
         of_group: defaultdict[float, list[float]] = defaultdict(list)
-        ends_s = self._ends.at(now_s, stays.since_s)
+        ends_s = self._ends_s(now_s, stays.since_s)
         for since_s, end_s in zip(stays.since_s.values(), ends_s, strict=True):
             if end_s > now_s:
                 of_group[since_s].append(end_s)
         for since_s, group_s in of_group.items():
             self._note_group(now_s, now_s - since_s, stays, group_s)
         planned = dict(planned_s)
-        for start_s, end_s in zip(planned.values(), self._ends.at(now_s, planned), strict=True):
+        for start_s, end_s in zip(planned.values(), self._ends_s(now_s, planned), strict=True):
             # A hole that reaches the end of the window was cut there: how long it lasted is not known.
             if now_s < end_s < self._until_s:
                 _add_error(self._planned, start_s - now_s, [end_s - now_s])
+
+    def _ends_s(self, now_s: float, names: Iterable[str]) -> list[float]:
+        """When each of these nodes is taken; not after now where the log does not say that it is idle."""
+        nodes = np.array([self._number_of.get(name, -1) for name in names], dtype=np.int64)
+        if not len(self._node):
+            return [-inf] * len(nodes)
+        at = np.searchsorted(self._begins_s, nodes * self._row_s + (now_s - self._from_s), side="right") - 1
+        ends_s: list[float] = np.where(self._node[at] == nodes, self._end_s[at], -inf).tolist()
+        return ends_s
 
     def score(self) -> ForecastScore:
         """How good all of them were."""
