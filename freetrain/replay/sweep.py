@@ -128,7 +128,9 @@ def read_sweep(path: Path, data: Path | None = None) -> Sweep:
     find = partial(_find, folders=[folder for folder in (data, path.parent) if folder is not None])
     # Many replays read the same files.
     digest = cache(_digest)
-    cells = (_cell(*cell, spec.options, find, digest) for cell in enumerate(product(*_axes(spec))))
+    cells = (
+        _cell(number, choices, spec.options, find, digest) for number, choices in enumerate(product(*_axes(spec)))
+    )
     return Sweep(spec.name or path.stem, tuple(cells))
 
 

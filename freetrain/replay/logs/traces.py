@@ -194,10 +194,11 @@ def rows_of_json(pieces: Iterable[bytes], trace: Trace, file: str) -> Iterator[b
     Raises:
         InputError: it is not JSON, or holds no jobs, or not as sacct prints them and the trace names no columns.
     """
-    columns, runs = _SACCT_COLUMNS, _with_times(jobs_of_json(pieces, file), file)
+    jobs = jobs_of_json(pieces, file)
+    columns, runs = _SACCT_COLUMNS, _with_times(jobs, file)
     if trace.columns:
         columns = {name: partial(_leaves_text, trace.own_names(name)) for name in trace.columns}
-        runs = (run for job in jobs_of_json(pieces, file) for run in _runs(job, trace.rows))
+        runs = (run for job in jobs for run in _runs(job, trace.rows))
     lines = chain(["|".join(columns)], ("|".join(read(run) for read in columns.values()) for run in runs))
     while some := list(islice(lines, _LINES_AT_ONCE)):
         # JSON may escape half a surrogate pair, which is no text.

@@ -41,7 +41,7 @@ MIN_FORECASTS = 30
 
 
 FigurePair = tuple[str, str, str]
-"""The name of a figure, and what it is in two cases: by the daemon and as holes allow, of all hours and some."""
+"""The name of a figure, and what it is in the two cases that a table puts side by side."""
 
 
 def daemon_beside_holes(daemon: ReplayOutcome, allowed: ReplayOutcome) -> Iterator[FigurePair]:
