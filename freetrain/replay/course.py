@@ -19,7 +19,7 @@ from freetrain.core.topology import FLAT, Topology, nodes_by_leaf
 from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Request
 from freetrain.loop.cycle import Goal, Journal, NullJournal
-from freetrain.replay.forecast_score import ForecastLog, ForecastScore
+from freetrain.replay.foresight import ForecastLog, ForecastScore
 from freetrain.replay.trainer_run import PlaceLease, PlaceLeases, TrainerRun
 from freetrain.replay.trainers import TrainerQueue
 from freetrain.replay.yardsticks import Divider
@@ -293,7 +293,6 @@ class Course:
         self._timeline = Timeline(holes)
         self._divider = Divider(setup.goal.objective)
         self._were_here = _Population()
-        self._divided: tuple[int, _Population] | None = None
         self._competed: tuple[tuple[int, _Population], tuple[Trainer, ...]] | None = None
         self._runs: list[TrainerRun] = []
         self._oracle_work = self._oracle_work_per_s = 0.0
@@ -327,7 +326,7 @@ class Course:
 
     def competing(self) -> tuple[Trainer, ...]:
         """The trainers that may have idle nodes now; the same tuple while neither nodes nor trainers change."""
-        there = nodes, here = self._there
+        there = nodes, here = self._cluster.idle_nodes, self._here
         if self._competed is None or self._competed[0] != there:
             competing = self._admission.competing(here.requests, nodes)
             # What it is asked as a request names no kinds of nodes.
@@ -338,10 +337,7 @@ class Course:
         """Note how things stand after an event."""
         self._timeline.note(self._cluster)
         self._links.note(self._cluster.running.values())
-        # The best division changes only with nodes or trainers, not with who has which node.
-        if (there := self._there) != self._divided:
-            self._divided = there
-            self._oracle_work_per_s = self._divider.best_worth_per_s(self.competing(), self._cluster.idle_nodes)
+        self._oracle_work_per_s = self._divider.best_worth_per_s(self.competing(), self._cluster.idle_nodes)
 
     def next_decision(self) -> str:
         """How the journal will call the next one."""
@@ -367,10 +363,6 @@ class Course:
         return ReplayRecord(
             self._holes, runs, self._timeline, oracle_work, events, forecast, site_impact, links.mean, links.bytes
         )
-
-    @property
-    def _there(self) -> tuple[int, _Population]:
-        return self._cluster.idle_nodes, self._here
 
     @property
     def _here(self) -> _Population:

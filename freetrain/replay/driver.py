@@ -158,10 +158,7 @@ class ReplayedCluster:
         """What there is now."""
         trainers = tuple(run.trainer for run in self.running.values())
         # Learned before the look ahead: how far this decision counts follows from what is seen now, too.
-        self.note_idle()
-        self.note_sizes()
-        horizon_s, changes = self._look_ahead()
-        self._look_at_plans(horizon_s)
+        horizon_s, changes = self.learn()
         nodes = self._foreseen(horizon_s)
         orders, serving = self._due(), dict(self._serving)
         return Idle(self.now_s, nodes, trainers, horizon_s, orders, self.running, serving, changes)
@@ -184,16 +181,17 @@ class ReplayedCluster:
         elif isinstance(action, PlaceServers):
             self._serving[action.trainer] = action.nodes
 
-    def note_idle(self) -> None:
-        """Learn from the nodes that are idle now."""
+    def learn(self) -> tuple[float, float]:
+        """Learn from what is seen now; how far ahead a decision looks, and how often it charges changes.
+
+        Where nothing is decided all nodes may have been taken, which plans are scored by.
+        """
         self.stays = self.stays.after_changes(self.now_s, sorted(self._idle.came), self._idle.gone)
         self._idle.note_seen()
-
-    def learn(self) -> None:
-        """Learn where nothing is decided: all nodes may have been taken, which plans are scored by."""
-        self.note_idle()
         self.note_sizes()
-        self._look_at_plans(self._look_ahead()[0])
+        horizon_s, changes = self._look_ahead()
+        self._look_at_plans(horizon_s)
+        return horizon_s, changes
 
     def note_sizes(self) -> None:
         """Learn from the sizes that trainers have now: before a decision and after it, so that none is missed."""

@@ -83,11 +83,6 @@ class DaemonEstimate:
     whole_s: float
 
 
-def block_length_s(duration_s: float) -> float:
-    """How long the blocks of a log are."""
-    return min(BLOCK_S, max(_MIN_BLOCK_S, duration_s / _BLOCKS_OF_SHORT_LOGS))
-
-
 @dataclass(frozen=True, slots=True)
 class Block:
     """Some hours of a log.
@@ -192,10 +187,13 @@ def estimate_daemon(
     None: the whole log would not take longer than that. ``allowed`` is what the holes allow in it: part of a
     dedicated machine's work, node-hours lent, and trained in. ``progress`` gets the part of the time that is over.
     """
-    block_s = block_length_s(holes.duration_s)
+    block_s = min(BLOCK_S, max(_MIN_BLOCK_S, holes.duration_s / _BLOCKS_OF_SHORT_LOGS))
     blocks = blocks_in_turn(holes, block_s, seed)
     began_s, pairs = stopwatch_s(), list[BlockPair]()
-    for number, block in _until_over(blocks, began_s + budget_s, stopwatch_s):
+    for number, block in enumerate(blocks, 1):
+        # On a slow machine the time may be over before; an interval needs these blocks all the same.
+        if number > MIN_BLOCKS and stopwatch_s() >= began_s + budget_s:
+            break
         pairs.append(replay_block(block.from_s, block.until_s))
         whole_s = (stopwatch_s() - began_s) / number * len(blocks)
         progress(max((stopwatch_s() - began_s) / budget_s, 0.0))
@@ -219,16 +217,6 @@ def _strata(blocks: Sequence[Block], pairs: Sequence[BlockPair], figure: int) ->
         every = [block.idle_s for block in blocks if block.stratum == number]
         parts, wholes = [daemon[figure] for _, daemon in some], [holes[figure] for holes, _ in some]
         yield Stratum(parts, wholes, len(every), sum(every))
-
-
-def _until_over(
-    blocks: Sequence[Block], over_s: float, stopwatch_s: Callable[[], float]
-) -> Iterator[tuple[int, Block]]:
-    for number, block in enumerate(blocks, 1):
-        # On a slow machine the time may be over before; an interval needs these blocks all the same.
-        if number > MIN_BLOCKS and stopwatch_s() >= over_s:
-            return
-        yield number, block
 
 
 def study_estimated(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,29 +31,18 @@ class NodeChange:
 
 def node_changes(holes: Holes) -> Iterator[NodeChange]:
     """Every instant at which a node's state changes, in order; the window's end is none."""
+    joined: defaultdict[float, dict[str, float]] = defaultdict(dict)
+    left: defaultdict[float, list[str]] = defaultdict(list)
     # An end at the window's end is no event: nobody knows whether the hole ended there.
-    ends = holes.end_s < holes.until_s
-    joins = _by_instant(holes.start_s, holes.node, np.arange(len(holes)))
-    leaves = _by_instant(holes.end_s, holes.node, np.flatnonzero(ends))
-    names, until_s = holes.node_names, np.where(ends, holes.end_s, np.inf)
-    nobody = np.array([], dtype=np.int64)
-    for at_s in sorted(joins.keys() | leaves.keys()):
-        joined, left = joins.get(at_s, nobody), leaves.get(at_s, nobody)
-        yield NodeChange(
-            at_s,
-            {names[node]: end_s for node, end_s in zip(holes.node[joined], until_s[joined].tolist(), strict=True)},
-            [names[node] for node in holes.node[left]],
-        )
-
-
-def _by_instant(
-    at_s: NDArray[np.float64], node: NDArray[np.int32], rows: NDArray[np.int64]
-) -> dict[float, NDArray[np.int64]]:
-    """Instant → those of the rows that belong to it, by node."""
-    rows = rows[np.lexsort((node[rows], at_s[rows]))]
-    instants, first = np.unique(at_s[rows], return_index=True)
-    # np.split of no rows is one empty piece.
-    return dict(zip(instants.tolist(), np.split(rows, first[1:]), strict=True)) if len(rows) else {}
+    end_s = np.where(holes.end_s < holes.until_s, holes.end_s, np.inf)
+    for node, at_s, until_s in zip(holes.node, holes.start_s.tolist(), end_s.tolist(), strict=True):
+        joined[at_s][holes.node_names[node]] = until_s
+    by_end = np.lexsort((holes.node, end_s))
+    for node, at_s in zip(holes.node[by_end], end_s[by_end].tolist(), strict=True):
+        if at_s < np.inf:
+            left[at_s].append(holes.node_names[node])
+    for at_s in sorted(joined.keys() | left.keys()):
+        yield NodeChange(at_s, joined.get(at_s, {}), left.get(at_s, []))
 
 
 class IdleNodes:
@@ -150,11 +139,14 @@ def nodes_by_partition(logged: LoggedJobs) -> Iterator[tuple[str, NDArray[np.int
         yield name, np.unique(logged.node[of_row == number]).astype(np.intp)
 
 
-def nodes_by_kind(log: SiteLog) -> Iterator[tuple[str, NDArray[np.intp]]]:
-    """The nodes of each kind, among those that are looked at."""
+def node_groups(log: SiteLog) -> Mapping[str, Sequence[tuple[str, NDArray[np.intp]]]]:
+    """The nodes that are looked at by kind, and by partition, where its jobs ran; none where there is one only."""
     of_node = np.array([log.holes.kind_of.get(name, "") for name in log.holes.node_names])
-    for kind in sorted(set(of_node.tolist()) - {""}):
-        yield kind, np.flatnonzero(of_node == kind)
+    groups = {
+        "kind of node": [(kind, np.flatnonzero(of_node == kind)) for kind in sorted({*of_node.tolist()} - {""})],
+        "partition": list(nodes_by_partition(log.logged)) if log.logged else [],
+    }
+    return {what: found if len(found) > 1 else [] for what, found in groups.items()}
 
 
 def watts_of(holes: Holes, draw: PowerDraw) -> Mapping[str, float]:

@@ -18,7 +18,7 @@ from freetrain.core.holes import SECONDS_PER_HOUR, Holes, seconds_within
 from freetrain.core.place import node_of
 from freetrain.replay.course import ReplayRecord, SiteImpact
 from freetrain.replay.logs.model import EmptyHours, IdlePart, IdleShares, SiteLog
-from freetrain.replay.nodes import nodes_by_kind, nodes_by_partition
+from freetrain.replay.nodes import node_groups
 from freetrain.replay.trainer_run import Loss, TrainerRun
 from freetrain.replay.trainers import TaskShapes
 from freetrain.replay.yardsticks import DedicatedRecord
@@ -241,14 +241,11 @@ def lent_of(record: ReplayRecord | None, log: SiteLog) -> LentShares | None:
     position = {name: number for number, name in enumerate(holes.node_names)}
     rows = record.leases
     node = np.array([position[node_of(lease.place)] for lease in rows], np.int32)
-    from_s = np.array([lease.from_s for lease in rows], np.float64)
-    until_s = np.array([lease.until_s for lease in rows], np.float64)
-    useful = _useful_parts(record)
-    part = np.array([useful.get(lease.trainer, 0.0) for lease in rows], np.float64)
+    from_s, until_s = np.array([(lease.from_s, lease.until_s) for lease in rows], np.float64).reshape(-1, 2).T
     own = {run.trainer.id: (run.counts_as, shapes.of(run.trainer)) for run in record.runs}
-    each = np.array([own[lease.trainer][0] for lease in rows], np.float64)
-    cpus = np.array([own[lease.trainer][1].cpus for lease in rows], np.float64)
-    gpus = np.array([own[lease.trainer][1].gpus for lease in rows], np.float64)
+    useful = _useful_parts(record)
+    of_trainer = {id_: (each, useful.get(id_, 0.0), of.cpus, of.gpus) for id_, (each, of) in own.items()}
+    each, part, cpus, gpus = np.array([of_trainer[lease.trainer] for lease in rows], float).reshape(-1, 4).T
     idle_s = seconds_within(holes, node, from_s, until_s)
     beside_s = until_s - from_s - idle_s
     count = len(holes.node_names)
@@ -328,13 +325,10 @@ def share_rows(log: SiteLog, lent: LentShares | None = None) -> tuple[ShareRow, 
     shares = log.shares
     if shares is None:
         return ()
-    idle_s = _idle_s(log.holes)
+    idle_s, groups_by = _idle_s(log.holes), {**node_groups(log), "GPU": list(_by_gpu_type(shares))}
     rows: list[ShareRow] = []
-    for what, groups in (
-        ("partition", _several(nodes_by_partition(log.logged) if log.logged else ())),
-        ("kind of node", _several(nodes_by_kind(log))),
-        ("GPU", list(_by_gpu_type(shares))),
-    ):
+    for what in ("partition", "kind of node", "GPU"):
+        groups = groups_by[what]
         found = (ShareRow(what, name, len(own), _added_up(log, shares, idle_s, own, lent)) for name, own in groups)
         rows += sorted(found, key=lambda row: (-row.outcome.partly_idle_cpu_hours, row.name))
     return tuple(rows)
@@ -348,11 +342,6 @@ def _by_gpu_type(shares: IdleShares) -> Iterator[tuple[str, NDArray[np.intp]]]:
         nodes = np.flatnonzero((types == name) & (shares.gpus.size > 0))
         if len(nodes):
             yield name or "of unknown type", nodes
-
-
-def _several(groups: Iterable[tuple[str, NDArray[np.intp]]]) -> list[tuple[str, NDArray[np.intp]]]:
-    found = list(groups)
-    return found if len(found) > 1 else []
 
 
 def _added_up(

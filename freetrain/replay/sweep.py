@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
 from threading import Lock
@@ -113,50 +114,38 @@ class _Choice:
     files: tuple[str, ...] = field(default=())
 
 
-class _Files:
-    """The files that a sweep names."""
-
-    def __init__(self, folders: tuple[Path, ...]) -> None:
-        self._folders = folders
-        self._digests: dict[Path, str] = {}
-
-    def find(self, name: str) -> Path:
-        for folder in self._folders:
-            if (found := folder / name).is_file():
-                return found.resolve()
-        where = " nor in ".join(str(folder.resolve()) for folder in self._folders)
-        missing = "not" if len(self._folders) == 1 else "neither"
-        raise InputError(
-            f"The sweep names {name}, which is {missing} in {where}.", "--data says where its files are."
-        )
-
-    def digest(self, path: Path) -> str:
-        if path not in self._digests:
-            with path.open("rb") as file:
-                self._digests[path] = hashlib.file_digest(file, "sha256").hexdigest()
-        return self._digests[path]
-
-
 def read_sweep(path: Path, data: Path | None = None) -> Sweep:
     """Read a sweep's TOML file; what it names is looked for in ``data``, then in the file's own folder.
 
     Raises:
         InputError: it cannot be read, describes no sweep, or names a file that is not there.
     """
-    spec = _parsed(path)
-    files = _Files(tuple(folder for folder in (data, path.parent) if folder is not None))
-    cells = tuple(
-        _cell(number, spec.options, choices, files) for number, choices in enumerate(product(*_axes(spec)))
-    )
-    return Sweep(spec.name or path.stem, cells)
-
-
-def _parsed(path: Path) -> _Spec:
     content = read_toml(path, "sweep", _HINT)
     try:
-        return _Spec.model_validate(content)
+        spec = _Spec.model_validate(content)
     except ValidationError as error:
         raise InputError(f"{path} describes no sweep: {first_error(error)}.", _HINT) from None
+    find = partial(_find, folders=[folder for folder in (data, path.parent) if folder is not None])
+    # Many replays read the same files.
+    digest = cache(_digest)
+    cells = (
+        _cell(number, choices, spec.options, find, digest) for number, choices in enumerate(product(*_axes(spec)))
+    )
+    return Sweep(spec.name or path.stem, tuple(cells))
+
+
+def _find(name: str, folders: Sequence[Path]) -> Path:
+    for folder in folders:
+        if (found := folder / name).is_file():
+            return found.resolve()
+    where = " nor in ".join(str(folder.resolve()) for folder in folders)
+    missing = "not" if len(folders) == 1 else "neither"
+    raise InputError(f"The sweep names {name}, which is {missing} in {where}.", "--data says where its files are.")
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _axes(spec: _Spec) -> Iterator[list[_Choice]]:
@@ -169,19 +158,25 @@ def _axes(spec: _Spec) -> Iterator[list[_Choice]]:
             yield [_Choice(axis, label, options) for label, options in values.items()]
 
 
-def _cell(number: int, common: _Options, choices: tuple[_Choice, ...], files: _Files) -> Cell:
+def _cell(
+    number: int,
+    choices: tuple[_Choice, ...],
+    common: _Options,
+    find: Callable[[str], Path],
+    digest: Callable[[Path], str],
+) -> Cell:
     options = dict(common)
     for choice in choices:
         options.update(choice.options)
     labels = {choice.axis: choice.label for choice in choices}
-    logs = [files.find(name) for choice in choices for name in choice.files]
-    arguments, contents = [str(log) for log in logs], [files.digest(log) for log in logs]
+    logs = [find(name) for choice in choices for name in choice.files]
+    arguments, contents = [str(log) for log in logs], [digest(log) for log in logs]
     for name, value in options.items():
         for item in value if isinstance(value, list) else [value]:
             text = _text(item)
-            file = files.find(named) if (named := _file_in(name, text)) else None
+            file = find(named) if (named := _file_in(name, text)) else None
             arguments += _argument(name, item, text if file is None else f"{text.removesuffix(named)}{file}")
-            contents += [name, text if file is None else files.digest(file)]
+            contents += [name, text if file is None else digest(file)]
     # The version is part of the key: another freetrain may decide otherwise, and its figures do not mix.
     what = json.dumps([__version__, labels, contents]).encode()
     return Cell(number, labels, tuple(arguments), hashlib.sha256(what).hexdigest()[:16])
@@ -294,7 +289,8 @@ class _ReplayProcesses:
         with self._lock:
             if self._is_over:
                 return FinishedReplay(cell, None, "It was not begun.")
-            # Begun within the lock, so that end() finds every process.
+            # Begun within the lock, so that end() finds every process; and in this thread, since a signal that the
+            # main thread gets in Popen would leave a process behind that nobody knows.
             process = subprocess.Popen(
                 command_of(cell),
                 stdin=subprocess.DEVNULL,

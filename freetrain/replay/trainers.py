@@ -207,7 +207,9 @@ def read_trainers(path: Path) -> tuple[Trainer, ...]:
             f"{path} does not describe trainers: {first_error(error)}.",
             "docs/reference/formats.md shows the format freetrain-trainers/1.",
         ) from error
-    _check_tasks(path, file.trainers)
+    for trainer in with_own_tasks(file.trainers):
+        with explained(f"{path}: trainer {trainer.id}: task {trainer.task!r}"):
+            read_task(trainer.task)
     moldable = next((trainer.id for trainer in file.trainers if trainer.moldable), None)
     if moldable is not None:
         raise InputError(
@@ -221,12 +223,6 @@ def read_trainers(path: Path) -> tuple[Trainer, ...]:
     return tuple(
         sorted(file.trainers, key=lambda trainer: -inf if trainer.submitted_s is None else trainer.submitted_s)
     )
-
-
-def _check_tasks(path: Path, trainers: Iterable[Trainer]) -> None:
-    for trainer in with_own_tasks(tuple(trainers)):
-        with explained(f"{path}: trainer {trainer.id}: task {trainer.task!r}"):
-            read_task(trainer.task)
 
 
 def _read(path: Path) -> bytes:

@@ -13,24 +13,24 @@ figure compares with it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import ceil, floor, inf
 
 import numpy as np
 from numpy.typing import NDArray
 
 from freetrain.core.objectives import worth_per_s
-from freetrain.core.terms import Sizes, Table
+from freetrain.core.terms import Table
 from freetrain.core.trainer import Trainer
 from freetrain.policies.aiming import AimedSizes
 from freetrain.policies.equal_share import equal_sizes
 from freetrain.policies.solver.knapsack import best_sizes, price_out
 from freetrain.replay.trainers import TrainerQueue
 
-Kinds = tuple[int, ...]
-"""The kinds of some trainers, in order."""
+_Hull = tuple[NDArray[np.int64], Table]
+"""Nodes and gain of each step along a concave hull."""
 
 # Relative to the largest value: sums of rates are off by some units in the last place.
 _ROUNDING = 1e-12
@@ -40,64 +40,82 @@ _CLOSE = 5e-4
 _NEGLIGIBLE_S = 1e-6
 
 
-@dataclass(frozen=True, slots=True)
-class _Steps:
-    """Steps along the hulls of all trainers, those that gain most per node first.
+class _Mixture:
+    """Some trainers together: what any number of nodes is worth to them.
 
-    Attributes:
-        nodes_before: of all steps before each of them, which each of the alike trainers takes; at the end of all.
-        worth_before: what those gain, likewise.
+    Args:
+        values: of each kind of trainer what its sizes are worth, -inf where one is impossible.
+        alike: kind → how many of the trainers are of it.
     """
 
-    nodes: NDArray[np.int64]
-    worth: Table
-    nodes_before: NDArray[np.int64]
-    worth_before: Table
+    def __init__(self, values: Sequence[Table], hulls: Sequence[_Hull], alike: Mapping[int, int]) -> None:
+        # Steps along the hulls of all trainers, those that gain most per node first.
+        nodes, worth = (np.concatenate([hulls[kind][column] for kind in alike]) for column in (0, 1))
+        times = np.repeat(list(alike.values()), [len(hulls[kind][0]) for kind in alike])
+        order = np.argsort(-worth / nodes, kind="stable")
+        self._nodes, self._worth, times = nodes[order], worth[order], times[order]
+        # Of all steps before each of them, which each of the alike trainers takes; at the end of all.
+        self._nodes_before = np.concatenate([[0], np.cumsum(times * self._nodes)])
+        self._worth_before = np.concatenate([[0.0], np.cumsum(times * self._worth)])
+        self._values = [values[kind] for kind in alike]
+        self._row = np.repeat(np.arange(len(alike)), list(alike.values()))
+        self._known: dict[int, float] = {}
 
-    def around(self, nodes: int) -> tuple[float, float]:
+    def best_worth_per_s(self, nodes: int) -> float:
+        """Worth per second of the best division of this many nodes; known answers serve again."""
+        if nodes not in self._known:
+            known, most = self._around(nodes)
+            self._known[nodes] = most if _is_close(known, most) else self._solved(nodes)
+        return self._known[nodes]
+
+    def _around(self, nodes: int) -> tuple[float, float]:
         """Worth of a division into whole steps, and with a part of one besides: the best lies in between."""
-        at = int(np.searchsorted(self.nodes_before, nodes, side="right")) - 1
-        before = float(self.worth_before[at])
+        at = int(np.searchsorted(self._nodes_before, nodes, side="right")) - 1
+        before = float(self._worth_before[at])
         # Behind the last step lies nothing: more nodes are of no use.
-        if at == len(self.nodes):  # everybody has all that is of use
+        if at == len(self._nodes):  # everybody has all that is of use
             return before, before
-        left, its_nodes, worth = nodes - int(self.nodes_before[at]), int(self.nodes[at]), float(self.worth[at])
+        left, its_nodes, worth = nodes - int(self._nodes_before[at]), int(self._nodes[at]), float(self._worth[at])
         return before + left // its_nodes * worth, before + left / its_nodes * worth
+
+    def _solved(self, nodes: int) -> float:
+        priced = price_out(self._tables, nodes, self._row)
+        if _is_close(priced.value, priced.bound):
+            return priced.bound
+        sizes = best_sizes(priced, nodes)
+        return float(priced.tables[priced.row, sizes].sum())
+
+    @cached_property
+    def _tables(self) -> Table:
+        tables = np.full((len(self._values), max(map(len, self._values))), -np.inf)
+        for table, its_values in zip(tables, self._values, strict=True):
+            table[: len(its_values)] = its_values
+        return tables
 
 
 class Divider:
-    """Divides nodes among trainers; those with the same values are alike, so known answers serve again."""
+    """Divides nodes among trainers; those with the same values are alike."""
 
     def __init__(self, objective: str) -> None:
         self._objective = objective
         self._kind_of_trainer: dict[str, int] = {}
         self._kind_of_values: dict[bytes, int] = {}
         self._values: list[Table] = []
-        self._hulls: list[tuple[NDArray[np.int64], Table]] = []
-        self._steps: dict[Kinds, _Steps] = {}
-        self._tables: dict[Kinds, tuple[Table, Sizes]] = {}
-        self._known: dict[tuple[int, Kinds], float] = {}
-        self._asked: tuple[Sequence[Trainer], Kinds] = (), ()
+        self._hulls: list[_Hull] = []
+        self._mixtures: dict[tuple[int, ...], _Mixture] = {}
+        self._asked: tuple[Sequence[Trainer], _Mixture | None] = (), None
 
     def best_worth_per_s(self, trainers: Sequence[Trainer], nodes: int) -> float:
         """Worth per second of the best division of this many nodes."""
         if not trainers or not nodes:
             return 0.0
-        if trainers is not self._asked[0]:
-            self._asked = trainers, tuple(sorted(map(self._kind, trainers)))
-        kinds = self._asked[1]
-        if (nodes, kinds) not in self._known:
-            known, most = self._steps_of(kinds).around(nodes)
-            self._known[nodes, kinds] = most if _is_close(known, most) else self._solved(kinds, nodes)
-        return self._known[nodes, kinds]
-
-    def _solved(self, kinds: Kinds, nodes: int) -> float:
-        tables, row = self._tables_of(kinds)
-        priced = price_out(tables, nodes, row)
-        if _is_close(priced.value, priced.bound):
-            return priced.bound
-        sizes = best_sizes(priced, nodes)
-        return float(priced.tables[priced.row, sizes].sum())
+        asked, mixture = self._asked
+        if mixture is None or trainers is not asked:
+            kinds = tuple(sorted(map(self._kind, trainers)))
+            mixture = self._mixtures.get(kinds) or _Mixture(self._values, self._hulls, Counter(kinds))
+            self._mixtures[kinds] = mixture
+            self._asked = trainers, mixture
+        return mixture.best_worth_per_s(nodes)
 
     def _kind(self, trainer: Trainer) -> int:
         if trainer.id not in self._kind_of_trainer:
@@ -110,36 +128,12 @@ class Divider:
             self._kind_of_trainer[trainer.id] = kind
         return self._kind_of_trainer[trainer.id]
 
-    def _steps_of(self, kinds: Kinds) -> _Steps:
-        if kinds not in self._steps:
-            alike = Counter(kinds)
-            nodes = np.concatenate([self._hulls[kind][0] for kind in alike])
-            worth = np.concatenate([self._hulls[kind][1] for kind in alike])
-            times = np.repeat(list(alike.values()), [len(self._hulls[kind][0]) for kind in alike])
-            order = np.argsort(-worth / nodes, kind="stable")
-            nodes, worth, times = nodes[order], worth[order], times[order]
-            nodes_before: NDArray[np.int64] = np.concatenate([[0], np.cumsum(times * nodes)])
-            worth_before: Table = np.concatenate([[0.0], np.cumsum(times * worth)])
-            self._steps[kinds] = _Steps(nodes, worth, nodes_before, worth_before)
-        return self._steps[kinds]
-
-    def _tables_of(self, kinds: Kinds) -> tuple[Table, Sizes]:
-        """The values of each kind, -inf where a size is impossible, and which of these rows is each trainer's."""
-        if kinds not in self._tables:
-            there, row = np.unique(kinds, return_inverse=True)
-            values = [self._values[kind] for kind in there]
-            tables = np.full((len(there), max(map(len, values))), -np.inf)
-            for table, its_values in zip(tables, values, strict=True):
-                table[: len(its_values)] = its_values
-            self._tables[kinds] = tables, row
-        return self._tables[kinds]
-
 
 def _is_close(known: float, most: float) -> bool:
     return most - known <= _CLOSE * most
 
 
-def _hull(values: Table) -> tuple[NDArray[np.int64], Table]:
+def _hull(values: Table) -> _Hull:
     """Nodes and gain of each step along the concave hull of a trainer's values, as far as it rises."""
     scale = float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
     corners = [0]

@@ -7,7 +7,7 @@ import pytest
 
 from freetrain.core.holes import Holes, sorted_holes
 from freetrain.lending.stays import Stays
-from freetrain.replay.forecast_score import AHEAD_S, ForecastLog
+from freetrain.replay.foresight import AHEAD_S, ForecastLog
 
 
 def holes(*rows: tuple[int, float, float], until_s: float = 100_000.0) -> Holes:

@@ -3,14 +3,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from freetrain.core.holes import find_holes
+from freetrain.core.holes import cut, find_holes
 from freetrain.core.trainer import Trainer
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
 from freetrain.replay.course import ReplaySetup
 from freetrain.replay.driver import Replay
 from freetrain.replay.foresight import Foresight
-from freetrain.replay.logs.outages import find_empty_hours, without_hours
+from freetrain.replay.logs.busy import find_empty_hours
 from freetrain.replay.outcome import without_empty_hours
 
 HOUR_S = 3600.0
@@ -29,4 +29,5 @@ def test_what_was_idle_lent_and_trained_outside_empty_hours() -> None:
     assert rest is not None
     assert (rest.idle_node_hours, rest.lent_node_hours) == (3.0, 3.0)
     assert rest.samples == pytest.approx(3 * HOUR_S * 10)
-    assert rest.idle_node_hours == without_hours(holes, empty).idle_node_hours
+    around = ((0.0, HOUR_S), (2 * HOUR_S, 4 * HOUR_S))
+    assert rest.idle_node_hours == sum(cut(holes, *hours).idle_node_hours for hours in around)

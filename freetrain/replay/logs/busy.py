@@ -1,25 +1,48 @@
-"""When nodes are busy, whatever kind of log shows it; some of the machine's nodes, or more than the log names."""
+"""When nodes are not idle: they have jobs, whatever kind of log shows it, or are out of service.
+
+No job log shows the latter. When that was comes from two other commands of Slurm's, or at random with ``--mtbf``,
+or it is seen by hours in which nearly the whole machine was idle: the site's jobs were probably not let on it.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from freetrain.core.holes import Holes, find_holes, taken
+from freetrain.core.holes import SECONDS_PER_HOUR, Holes, find_holes, idle_until, taken
+from freetrain.durations import show_duration
 from freetrain.errors import InputError
 from freetrain.replay.logs.machine import made_up
-from freetrain.replay.logs.nodelists import NodeListError, expand
-from freetrain.replay.logs.parsed import RowTally, rows_of_width, sort_out
-from freetrain.replay.logs.rows import split_lines
-from freetrain.replay.logs.source import is_event_header
-from freetrain.replay.logs.times import LATEST_S, parse_times
+from freetrain.replay.logs.model import EmptyHours, Failures, ReadOptions
+from freetrain.replay.logs.nodelists import NodeIndex, NodeListError, expand, read_node_lists
+from freetrain.replay.logs.parsed import RowTally
+from freetrain.replay.logs.sacct_text import column_names, column_positions
+from freetrain.replay.logs.source import display_name, read_source
+from freetrain.replay.logs.times import iso, parse_times
+from freetrain.replay.logs.window import LogWindow, clock_hours
+from freetrain.slurm.states import facts_of_state
 
 _NUMBERS = re.compile(r"[\d,\-]+")
+_ALIASES: Mapping[str, tuple[str, ...]] = {
+    "nodes": ("nodelist", "nodes", "nodenames", "nodename"),
+    "start": ("starttime", "start", "timestart"),
+    "end": ("endtime", "end", "timeend"),
+    "state": ("state",),
+    "cluster": ("cluster",),
+}
+# Word by word: a pattern for a whole record would begin again at each letter of a damaged one.
+_SHOWN = re.compile(r"\b(ReservationName|StartTime|EndTime|Nodes)=(\S*)")
+_SHOWN_AS = {"StartTime": "start", "EndTime": "end", "Nodes": "nodes"}
+_MAINTENANCE = "MAINT"
+_SEED = 2023
+_NEARLY_ALL = 0.95
+_MAX_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +76,15 @@ class BusyTimes:
             np.concatenate([self.end_s, end_s]),
         )
 
-    def holes(self, from_s: float, until_s: float) -> Holes:
+    def holes(self, window: LogWindow) -> Holes:
         """The holes: what busy times leave of a window."""
-        return find_holes(self.node_names, self.node, self.start_s, self.end_s, from_s, until_s, self.interval)
+        at_s = self.start_s, self.end_s, window.from_s, window.until_s
+        return find_holes(self.node_names, self.node, *at_s, self.interval)
+
+    def lasts_s(self, from_s: float, until_s: float) -> NDArray[np.float64]:
+        """How long each interval lasts within a window, shape (intervals,)."""
+        lasts_s: NDArray[np.float64] = self.end_s.clip(from_s, until_s) - self.start_s.clip(from_s, until_s)
+        return lasts_s
 
 
 def select_nodes(busy: BusyTimes, wanted: str, tally: RowTally) -> BusyTimes:
@@ -122,84 +151,177 @@ def too_small(seen: int, total: int) -> InputError:
     )
 
 
-_KEPT = ("file", "line", "t_s", "node", "is_idle")
-_STATES = {"1": True, "0": False, "true": True, "false": False}
+_Row = Mapping[str, str]
+"""A row of a file: its ``nodes``, and from ``start`` to ``end`` they were out of service."""
 
 
-def read_node_events(pieces: Iterable[bytes], file: int, timezone: str, tally: RowTally) -> pl.DataFrame:
-    """The events of one file: columns file, line, t_s, node, idle; rows in the file's order.
+def take_out(busy: BusyTimes, window: LogWindow, options: ReadOptions, tally: RowTally) -> BusyTimes:
+    """Count nodes as not idle while they were out of service, as far as files say when that was.
 
-    Each piece of its text ends at the end of a line, and the header is in the first.
+    Raises:
+        InputError: a file cannot be read, or is not what Slurm prints.
     """
-    names: list[str] = []
-    events, lines_before = [], 0
-    for piece in pieces:
-        lines = split_lines(piece, ",")
-        begin = 0
-        if not names:
-            header = next(line for line in range(len(lines)) if is_event_header(lines.text(line)))
-            names = [name.strip().lower() for name in lines.text(header).split(",")]
-            begin = header + 1
-            before = sum(bool(lines.text(line).strip()) for line in range(header))
-            tally.read += before
-            tally.ignore("before the header", before)
-        body = np.arange(begin, len(lines), dtype=np.int64)
-        body = body[lines.end[body] > lines.start[body]]
-        columns = {name: names.index(name) for name in ("t", "node", "idle")}
-        place = file, lines_before
-        rows = rows_of_width(lines, body, len(names), "the header", columns, place, tally)
-        events.append(_sound(_typed(rows, timezone), tally))
-        lines_before += piece.count(b"\n")
-    return pl.concat(events)
+    for path, read, what in (
+        (options.node_states, _read_node_states, "down or drained"),
+        (options.reservations, _read_reservations, "reserved"),
+    ):
+        if path is not None:
+            before = busy.holes(window).idle_node_hours
+            busy, oddities = _with_outages(busy, list(read(path, options)), path, options.timezone)
+            gone = before - busy.holes(window).idle_node_hours
+            tally.notes.append(
+                f"{gone:,.1f} node-hours without jobs are not idle: the nodes were {what} ({path.name})."
+            )
+            tally.notes += oddities
+    if options.node_states is None:
+        tally.notes.append(
+            "Job logs do not show which nodes were down or drained: those look idle; "
+            "--node-states reads `sacctmgr show event -P`, which does."
+        )
+    return busy
 
 
-def _typed(rows: pl.DataFrame, timezone: str) -> pl.DataFrame:
-    # A plain number is a time here, zero among them: simulated logs begin there.
-    number_s = rows["t"].str.strip_chars().cast(pl.Float64, strict=False)
-    written_s = parse_times(
-        pl.select(pl.when(number_s.is_null()).then(rows["t"])).to_series().fill_null(""), timezone
+def _read_node_states(path: Path, options: ReadOptions) -> Iterator[_Row]:
+    """Events of nodes; those of whole clusters name none, and powered-down nodes are idle ones that save power."""
+    for row in _rows(path, "sacctmgr show event -P"):
+        state = row.get("state", "").upper()
+        out = _MAINTENANCE in state or not facts_of_state(state)["starts_jobs"]
+        if row["nodes"] and out and _is_of_cluster(row, options):
+            yield row
+
+
+def _read_reservations(path: Path, options: ReadOptions) -> Iterator[_Row]:
+    """Reservations, as sacctmgr or scontrol prints them."""
+    text = read_source(path).decode(errors="replace")
+    if "ReservationName=" in text:
+        for record in re.split(r"(?=ReservationName=)", text):
+            # The first of each counts: a comment comes last.
+            shown = {_SHOWN_AS.get(name, name): value for name, value in reversed(_SHOWN.findall(record))}
+            # Reservations of licences alone name no nodes.
+            if shown.keys() >= set(_SHOWN_AS.values()) and shown["nodes"] not in ("", "(null)"):
+                yield shown
+        return
+    for row in _rows(path, "sacctmgr show reservation -P format=Cluster,NodeNames,Start,End"):
+        if row["nodes"] and _is_of_cluster(row, options):
+            yield row
+
+
+def _is_of_cluster(row: _Row, options: ReadOptions) -> bool:
+    return options.cluster is None or row.get("cluster", "") in ("", options.cluster)
+
+
+def _rows(path: Path, command: str) -> Iterator[_Row]:
+    lines = [line for line in read_source(path).decode(errors="replace").split("\n") if line.strip()]
+    names = column_names(lines[0].split("|")) if lines else ()
+    columns = column_positions(names, _ALIASES)
+    if any(role not in columns for role in ("nodes", "start", "end")):
+        raise InputError(
+            f"{display_name(path)} does not say when nodes were out of service: it lacks nodes, start or end.",
+            f"Give the output of `{command}`.",
+        )
+    last = max(columns.values())
+    for line in lines[1:]:
+        cells = [cell.strip() for cell in line.split("|")]
+        # A reason may hold pipes or go on in the next line; it stands behind all that is needed.
+        if len(cells) > last:
+            yield {role: cells[column] for role, column in columns.items()}
+
+
+def _with_outages(
+    busy: BusyTimes, outages: Sequence[_Row], path: Path, timezone: str
+) -> tuple[BusyTimes, list[str]]:
+    """The busy times with the outages of a file, and what is odd about these."""
+    start_s, end_s = (
+        parse_times(pl.Series([row[role] for row in outages], dtype=pl.String), timezone)
+        for role in ("start", "end")
     )
-    return rows.with_columns(
-        pl.select(pl.coalesce(number_s, written_s)).to_series().alias("t_s"),
-        pl.col("node").str.strip_chars(),
-        pl.col("idle").str.strip_chars().str.to_lowercase().replace_strict(_STATES, default=None).alias("is_idle"),
+    # One without an end has not ended.
+    from_s, until_s = start_s.to_numpy(), end_s.fill_null(float("inf")).to_numpy()
+    machine_nodes = len(busy.node_names)
+    # Not closed: names that the machine lacks get positions behind it, and are counted as strangers.
+    index = NodeIndex(busy.node_names)
+    lists = read_node_lists((row["nodes"] for row in outages), index)
+    sound = from_s <= until_s
+    sound[list(lists.bad)] = False
+    bad, rows = int((~sound).sum()), len(outages)
+    if 2 * bad > rows:
+        raise InputError(
+            f"{display_name(path)}: {bad:,} of {rows:,} rows name no nodes, or no time from which on they "
+            "were out of service.",
+            "Look whether its columns are right, and its times as SLURM_TIME_FORMAT=standard prints them.",
+        )
+    row = np.repeat(np.arange(rows), np.diff(lists.begin))
+    known = sound[row] & (lists.node < machine_nodes)
+    longer = busy.and_also(lists.node[known], from_s[row[known]], until_s[row[known]])
+    strangers, notes = list(index.position)[machine_nodes:], []
+    if bad:
+        notes.append(f"{path.name} has {bad:,} row{'s' * (bad != 1)} that could not be understood.")
+    if strangers:
+        nodes = f"{len(strangers):,} node{'s' * (len(strangers) != 1)}"
+        notes.append(f"{path.name} names {nodes} that the machine does not have (such as {min(strangers)}).")
+    return longer, notes
+
+
+def with_failures(busy: BusyTimes, window: LogWindow, failures: Failures, tally: RowTally) -> BusyTimes:
+    """Let nodes fail, at the same instants each time, and note what that takes.
+
+    Only idle time counts: what became of jobs the log says, and a node that failed with one is not idle.
+    """
+    holes = busy.holes(window)
+    upto_s = np.cumsum(holes.length_s)
+    idle_s = float(upto_s[-1]) if len(holes) else 0.0
+    # A fixed seed: in each replay of a log nodes fail at the same instants.
+    chance = np.random.default_rng(_SEED)
+    at_s = np.sort(chance.uniform(0.0, idle_s, chance.poisson(idle_s / failures.every_s)))
+    hole = np.searchsorted(upto_s, at_s, side="right").clip(max=max(len(holes) - 1, 0))
+    start_s = holes.end_s[hole] - (upto_s[hole] - at_s)
+    failing = busy.and_also(holes.node[hole], start_s, start_s + failures.repair_s)
+    gone = holes.idle_node_hours - failing.holes(window).idle_node_hours
+    times = f"{len(at_s):,} time{'s' * (len(at_s) != 1)}"
+    every, repair = show_duration(failures.every_s), show_duration(failures.repair_s)
+    tally.notes.append(
+        f"Idle nodes failed at random {times}, each once in {every} of idle time and for {repair} (--mtbf, "
+        f"--repair): {gone:,.1f} node-hours are not idle for that."
     )
+    return failing
 
 
-def busy_times(events: pl.DataFrame, tally: RowTally) -> BusyTimes:
-    """When nodes are busy; a node's state before its first event is the opposite of what that event says."""
-    names, node = np.unique(events["node"].to_numpy().astype(str), return_inverse=True)
-    t_s, idle = events["t_s"].to_numpy(), events["is_idle"].to_numpy()
-    # Stable: of events at the same time, the later row is the later change.
-    order = np.lexsort((t_s, node))
-    node, t_s, idle = node[order].astype(np.int32), t_s[order], idle[order]
-    first = np.append(True, node[1:] != node[:-1])
-    change = first | np.append(True, idle[1:] != idle[:-1])
-    tally.ignore("repeats the node's state", int((~change).sum()))
-    node, t_s, idle, first = node[change], t_s[change], idle[change], first[change]
-    last = np.append(first[1:], True)
-    opening = first & idle
-    begin = np.where(opening, -np.inf, t_s)
-    end = np.where(last, np.inf, np.append(t_s[1:], np.inf))
-    # From each change to busy to the node's next event; and before a first change to idle.
-    starts = np.concatenate([begin[~idle], begin[opening]])
-    ends = np.concatenate([end[~idle], t_s[opening]])
-    nodes = np.concatenate([node[~idle], node[opening]])
-    lasting = ends > starts
-    each = np.arange(lasting.sum(), dtype=np.int32)
-    return BusyTimes(tuple(names.tolist()), nodes[lasting], each, starts[lasting], ends[lasting])
+def find_empty_hours(machine: Holes, holes: Holes) -> EmptyHours | None:
+    """The clock hours in which 95 % of the machine or more was idle; None if ``holes`` have no idle time then."""
+    edges_s = clock_hours(machine.from_s, machine.until_s)
+    empty = np.diff(idle_until(machine, edges_s)) >= _NEARLY_ALL * len(machine.node_names) * np.diff(edges_s)
+    # Neighbouring empty hours are one stretch.
+    begins = np.flatnonzero(empty & ~np.append(False, empty[:-1]))
+    ends = np.flatnonzero(empty & ~np.append(empty[1:], False)) + 1
+    # At the window's ends stand parts of hours, which say little.
+    lasting = edges_s[ends] - edges_s[begins] >= SECONDS_PER_HOUR
+    begins, ends = begins[lasting], ends[lasting]
+    until_edge_s = idle_until(holes, edges_s)
+    idle_s = float((until_edge_s[ends] - until_edge_s[begins]).sum())
+    if not idle_s > 0:
+        return None
+    return EmptyHours(edges_s[begins], edges_s[ends], idle_s / SECONDS_PER_HOUR, holes.idle_node_hours)
 
 
-def _sound(rows: pl.DataFrame, tally: RowTally) -> pl.DataFrame:
-    sound, _ = sort_out(
-        rows,
-        tally,
-        _KEPT,
-        ignored=[(pl.col("t").str.to_lowercase().str.strip_chars() == "t", "repeated header")],
-        bad=[
-            (~(pl.col("t_s").abs() <= LATEST_S).fill_null(False), pl.format("t '{}' is not a time", "t")),
-            (pl.col("node") == "", "names no node"),
-            (pl.col("is_idle").is_null(), pl.format("idle '{}' is neither 0 nor 1", "idle")),
-        ],
+def closed_in_hours(busy: BusyTimes, hours: EmptyHours) -> BusyTimes:
+    """The busy times, and behind them these hours on every node, as if it were out of service then."""
+    nodes, times = len(busy.node_names), len(hours.from_s)
+    everywhere = np.tile(np.arange(nodes, dtype=np.int32), times)
+    return busy.and_also(everywhere, np.repeat(hours.from_s, nodes), np.repeat(hours.until_s, nodes))
+
+
+def about_empty_hours(hours: EmptyHours) -> str:
+    """What they mean, in a sentence or two."""
+    spans = [
+        f"{iso(begin)} to {iso(end)}"
+        for begin, end in zip(hours.from_s[:_MAX_NAMED], hours.until_s[:_MAX_NAMED], strict=True)
+    ]
+    more = f" and {len(hours.from_s) - _MAX_NAMED:,} times more" if len(hours.from_s) > _MAX_NAMED else ""
+    rest = hours.all_idle_node_hours - hours.idle_node_hours
+    what = (
+        f"At least 95 % of the machine was idle for {hours.hours:,.1f} hours ({'; '.join(spans)}{more}), as in "
+        f"maintenance: {hours.idle_node_hours:,.0f} node-hours, {100 * hours.share:.0f} % of all idle time."
     )
-    return sound
+    if hours.left_out:
+        return f"{what} They are left out; with them, {hours.all_idle_node_hours:,.0f} node-hours are idle."
+    return f"{what} Without them {rest:,.0f} are left; --skip-empty-hours leaves them out."

@@ -27,7 +27,7 @@ from freetrain.replay.logs.parsed import (
     take_runs,
     without_repeats,
 )
-from freetrain.replay.logs.placing import PlacedJobs, peak_in_use, place_by_lists, place_by_packing
+from freetrain.replay.logs.placing import PlacedJobs, peak_in_use, place_by_lists, place_by_packing, spread_evenly
 from freetrain.replay.logs.times import iso
 from freetrain.replay.logs.window import CoveredTime, LogWindow, covered_time
 
@@ -111,7 +111,7 @@ def settle_window(placed: PlacedJobs, packed: bool, window: LogWindow, tally: Ro
     tally.ignore("outside the window", int((~inside).sum()))
     cut = inside & ((start_s < window.from_s) | (end_s > window.until_s))
     endless = inside & np.isinf(end_s)
-    within_s = end_s.clip(window.from_s, window.until_s) - start_s.clip(window.from_s, window.until_s)
+    within_s = placed.busy.lasts_s(window.from_s, window.until_s)
     if not inside.any():
         tally.notes.append("No job ran within the window: every node looks idle throughout.")
     if cut.any():
@@ -332,10 +332,8 @@ def _held(placed: PlacedJobs) -> NDArray[np.float64]:
         cores = np.full(len(placed.runs), np.nan)
         if some.any():
             cores[some] = np.maximum.reduceat(placed.cores, first[some])
-    amounts = (
-        placed.runs[name].cast(pl.Float64).fill_null(np.nan).to_numpy() for name in ("memory_bytes", "gpus")
-    )
-    return np.stack([cores, *(amount / placed.count.clip(min=1) for amount in amounts)], axis=1)
+    amounts = (spread_evenly(placed.runs[name], placed.count) for name in ("memory_bytes", "gpus"))
+    return np.stack([cores, *amounts], axis=1)
 
 
 def _partitions(partition: pl.Series, rows: NDArray[np.intp]) -> tuple[tuple[str, ...], NDArray[np.int32]]:

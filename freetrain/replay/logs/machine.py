@@ -15,7 +15,7 @@ from freetrain.core.topology import Topology
 from freetrain.errors import InputError
 from freetrain.policies import Links
 from freetrain.replay.logs.nodelists import MAX_NODES, NodeListError, expand
-from freetrain.replay.logs.toml_files import checked, read_toml
+from freetrain.replay.logs.toml_files import read_entry
 
 _Count = Annotated[StrictInt, Field(ge=1, le=MAX_NODES)]
 _Names = Annotated[StrictStr, Field(min_length=1)]
@@ -150,12 +150,7 @@ def read_machine(path: Path) -> LoggedMachine:
     Raises:
         InputError: if it cannot be read or describes no machine; the sentence names the field.
     """
-    content = read_toml(path, "machine file", _SEE)
-    entry = checked(_MachineEntry, content, f"The machine file {path}", _SEE)
-    return _machine(entry, path)
-
-
-def _machine(entry: _MachineEntry, path: Path) -> LoggedMachine:
+    entry = read_entry(_MachineEntry, path, "machine file", _SEE)
     names, seen, pools = list[str](), set[str](), list[Pool]()
     for number, pool in enumerate(entry.pools):
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from freetrain.core.amounts import Amount
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes
+from freetrain.replay.logs.parsed import RowCount
 from freetrain.replay.logs.traces import NO_TRACE, Trace
 
 _MUCH = 0.05
@@ -68,32 +68,6 @@ class ReadOptions:
     strict: bool = False
     rejects: Path | None = None
     task: TaskRequest | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RejectedRow:
-    """A row that could not be used: where it stands and what is wrong with it."""
-
-    file: str
-    line: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class RowCount:
-    """What became of every row: ``read == used + sum(ignored.values()) + rejected``.
-
-    Attributes:
-        read: rows of the log, headers and blank lines left out.
-        ignored: rows that say nothing about busy nodes, by reason.
-        first_rejects: the first bad rows by file and line, at most 20.
-    """
-
-    read: int
-    used: int
-    ignored: Mapping[str, int]
-    rejected: int
-    first_rejects: tuple[RejectedRow, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from freetrain.errors import InputError, explained
 from freetrain.replay.logs.machine import LoggedMachine
-from freetrain.replay.logs.model import RejectedRow, RowCount
 from freetrain.replay.logs.rows import Lines, read_fields
 from freetrain.replay.logs.times import form_hint
 
@@ -135,6 +134,32 @@ def without_repeats(runs: pl.DataFrame) -> pl.DataFrame:
     # Sorted by end, the first of equal rows is kept: a run that has ended since is not one without an end.
     key = ["job", "start_s", "nodes", "node_list"]
     return runs.sort("end_s", maintain_order=True).unique(key, keep="first", maintain_order=True)
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedRow:
+    """A row that could not be used: where it stands and what is wrong with it."""
+
+    file: str
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RowCount:
+    """What became of every row: ``read == used + sum(ignored.values()) + rejected``.
+
+    Attributes:
+        read: rows of the log, headers and blank lines left out.
+        ignored: rows that say nothing about busy nodes, by reason.
+        first_rejects: the first bad rows by file and line, at most 20.
+    """
+
+    read: int
+    used: int
+    ignored: Mapping[str, int]
+    rejected: int
+    first_rejects: tuple[RejectedRow, ...]
 
 
 SHOWN_REJECTS = 20

@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from freetrain.core.holes import taken
+from freetrain.core.holes import Holes, taken
 from freetrain.replay.logs.busy import BusyTimes, too_small
-from freetrain.replay.logs.machine import LoggedMachine, made_up
+from freetrain.replay.logs.machine import LoggedMachine, Pool, made_up
 from freetrain.replay.logs.nodelists import (
     MAX_LISTED,
     NodeIndex,
@@ -222,9 +222,8 @@ def place_by_packing(runs: pl.DataFrame, machine: LoggedMachine, tally: RowTally
     sound = np.array([reason is None for reason in why], bool)
     _reject(runs, ~sound, [reason for reason in why if reason], tally)
     runs, need, group = runs.drop(_OF_ROWS).filter(pl.Series(sound)), need[sound], group[sound]
-    node_cores = np.concatenate([np.full(pool.end - pool.begin, pool.cores, np.int32) for pool in machine.pools])
-    real = [found or PackingGroup(np.empty(0, np.int32), np.empty(0, np.int32), False) for found in groups]
-    packed = pack(runs["start_s"].to_numpy(), runs["end_s"].to_numpy(), need, group, real, node_cores)
+    start_s, end_s = runs["start_s"].to_numpy(), runs["end_s"].to_numpy()
+    packed = pack(start_s, end_s, need, group, groups, _cores_of(machine.pools))
     busy = _busy(machine.node_names, packed.node, packed.count, runs)
     kept, cores_of_row = runs.drop(_IN_ARRAYS), packed.cores.astype(np.float64)
     return PlacedJobs(busy, kept, packed.count, packed.missing_nodes, cores_of_row, cores_by_row=True)
@@ -237,21 +236,16 @@ def spread_evenly(amount: pl.Series, count: NDArray[np.int64]) -> NDArray[np.flo
 
 
 def nodes_used_whole(
-    placed: PlacedJobs,
-    cpus: NDArray[np.float64],
-    busy: BusyTimes,
-    idle_s: NDArray[np.float64],
-    from_s: float,
-    until_s: float,
+    placed: PlacedJobs, cpus: NDArray[np.float64], busy: BusyTimes, holes: Holes
 ) -> NDArray[np.bool_]:
     """Whether each job of a node held all its CPUs, one job after the other: then nothing lay idle beside them.
 
     ``busy`` are their rows, and behind them those of times in which nodes were out of service.
     """
-    nodes, rows = len(idle_s), int(placed.count.sum())
-    lasts_s = (busy.end_s.clip(from_s, until_s) - busy.start_s.clip(from_s, until_s)).clip(min=0.0)
-    busy_s = np.bincount(busy.node, taken(lasts_s, busy.interval), nodes)
-    one_by_one = (busy_s > 0) & (np.abs(busy_s + idle_s - (until_s - from_s)) < _MOMENT_S)
+    nodes, rows = len(holes.node_names), int(placed.count.sum())
+    idle_s = np.bincount(holes.node, holes.length_s, nodes)
+    busy_s = np.bincount(busy.node, taken(busy.lasts_s(holes.from_s, holes.until_s), busy.interval), nodes)
+    one_by_one = (busy_s > 0) & (np.abs(busy_s + idle_s - holes.duration_s) < _MOMENT_S)
     node, cores = busy.node[:rows], taken(placed.cores, busy.interval[:rows])
     size = np.full(nodes, np.nan)
     size[node] = cores
@@ -260,10 +254,8 @@ def nodes_used_whole(
     return whole
 
 
-def _need(
-    group: PackingGroup | None, partition: str, nodes: int | None, cores: int | None
-) -> tuple[int, str | None]:
-    if group is None:
+def _need(group: PackingGroup, partition: str, nodes: int | None, cores: int | None) -> tuple[int, str | None]:
+    if not len(group.position):
         return 0, f"partition {partition!r} is in no pool of the machine"
     each = int(group.cores[0])
     what = "cores" if group.shared else "nodes"
@@ -278,13 +270,15 @@ def _need(
     return need, None
 
 
-def _group(machine: LoggedMachine, partition: str) -> PackingGroup | None:
+def _group(machine: LoggedMachine, partition: str) -> PackingGroup:
+    """The nodes on which a partition's jobs may run; none where no pool is for it."""
     pools = machine.pools_of(partition)
-    if not pools:
-        return None
-    position = np.concatenate([np.arange(pool.begin, pool.end, dtype=np.int32) for pool in pools])
-    cores = np.concatenate([np.full(pool.end - pool.begin, pool.cores, np.int32) for pool in pools])
-    return PackingGroup(position, cores, pools[0].shared)
+    position = _joined([np.arange(pool.begin, pool.end, dtype=np.int32) for pool in pools])
+    return PackingGroup(position, _cores_of(pools), bool(pools) and pools[0].shared)
+
+
+def _cores_of(pools: Sequence[Pool]) -> NDArray[np.int32]:
+    return _joined([np.full(pool.end - pool.begin, pool.cores, np.int32) for pool in pools])
 
 
 def _most_listed(nodes: pl.Series, code: NDArray[np.uint32], lists: int) -> NDArray[np.int64]:

@@ -7,32 +7,30 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 
-from freetrain.core.holes import Holes
 from freetrain.errors import InputError
-from freetrain.replay.logs.busy import BusyTimes, add_always_busy, busy_times, read_node_events, select_nodes
-from freetrain.replay.logs.jobs import LoggedUse, jobs_on_nodes, logged_jobs, settle_window
-from freetrain.replay.logs.machine import read_machine
-from freetrain.replay.logs.model import EmptyHours, IdleShares, ReadOptions, SiteLog, TaskRequest
-from freetrain.replay.logs.nodelists import MAX_NODES
-from freetrain.replay.logs.outages import (
+from freetrain.replay.logs.busy import (
+    BusyTimes,
     about_empty_hours,
+    add_always_busy,
     closed_in_hours,
     find_empty_hours,
+    select_nodes,
     take_out,
     with_failures,
-    without_hours,
 )
+from freetrain.replay.logs.jobs import LoggedUse, jobs_on_nodes, logged_jobs, settle_window
+from freetrain.replay.logs.machine import read_machine
+from freetrain.replay.logs.model import ReadOptions, SiteLog
+from freetrain.replay.logs.nodelists import MAX_NODES
+from freetrain.replay.logs.other_logs import busy_times, read_node_events, read_swf
 from freetrain.replay.logs.parsed import ParsedFile, RowTally
 from freetrain.replay.logs.sacct_jobs import read_sacct
-from freetrain.replay.logs.sacct_json import is_json, rows_of_json
 from freetrain.replay.logs.shares import about_shares, find_idle_shares, find_places
 from freetrain.replay.logs.source import LogFormat, detect_format, display_name, is_stdin, read_pieces
-from freetrain.replay.logs.swf import read_swf
 from freetrain.replay.logs.times import find_zone
-from freetrain.replay.logs.traces import PARQUET, rows_of_parquet, rows_of_trace_json, with_sacct_header
+from freetrain.replay.logs.traces import PARQUET, is_json, rows_of_json, rows_of_parquet, with_sacct_header
 from freetrain.replay.logs.window import LogWindow, choose_window, time_covered_by_events
 
 Progress = Callable[[str], None]
@@ -79,16 +77,23 @@ def _site_log(
     busy = _busy_times(use, window, options, tally)
     if options.failures is not None:
         busy = with_failures(busy, window, options.failures, tally)
-    whole = holes = busy.holes(window.from_s, window.until_s)
+    looked_at, whole = busy, busy.holes(window)
+    holes = whole
     if options.only_nodes is not None:
-        holes = select_nodes(busy, options.only_nodes, tally).holes(window.from_s, window.until_s)
+        looked_at = select_nodes(busy, options.only_nodes, tally)
+        holes = looked_at.holes(window)
     empty = find_empty_hours(whole, holes)
     if empty is not None and options.skip_empty_hours:
-        holes, empty = without_hours(holes, empty), replace(empty, left_out=True)
+        empty = replace(empty, left_out=True)
+        busy, looked_at = closed_in_hours(busy, empty), closed_in_hours(looked_at, empty)
+        holes = looked_at.holes(window)
     if empty is not None:
         (tally.warnings if empty.matter else tally.notes).append(about_empty_hours(empty))
-    shares = _idle_shares(use, busy, whole, holes, empty, options.task)
+    shares = None
+    if use.placed is not None and use.sizes is not None:
+        shares = find_idle_shares(use.placed, use.sizes, busy, whole, options.task)
     if shares is not None:
+        shares = shares.of(holes.node_names)
         tally.notes += about_shares(shares)
     rows, placed = tally.count(), use.placed
     holes = replace(holes, kind_of=use.kind_of)
@@ -107,24 +112,6 @@ def _site_log(
         shares=shares,
         places=find_places(shares.room, holes) if shares is not None and shares.room is not None else None,
     )
-
-
-def _idle_shares(
-    use: LoggedUse,
-    busy: BusyTimes,
-    whole: Holes,
-    holes: Holes,
-    empty: EmptyHours | None,
-    task: TaskRequest | None,
-) -> IdleShares | None:
-    """What lay idle on partly used nodes of those that are looked at, in the hours that are not left out."""
-    if use.placed is None or use.sizes is None:
-        return None
-    if empty is not None and empty.left_out:
-        busy = closed_in_hours(busy, empty)
-    idle_s = np.bincount(whole.node, whole.length_s, len(whole.node_names)).astype(np.float64)
-    shares = find_idle_shares(use.placed, use.sizes, busy, holes.from_s, holes.until_s, task, idle_s)
-    return shares and shares.of(holes.node_names)
 
 
 def _busy_times(use: LoggedUse, window: LogWindow, options: ReadOptions, tally: RowTally) -> BusyTimes:
@@ -177,7 +164,7 @@ def _in_sacct_columns(
     if head.startswith(PARQUET):
         return rows_of_parquet(path, trace, name)
     if is_json(head):
-        return rows_of_trace_json(pieces, trace, name) if trace.columns else rows_of_json(pieces, name)
+        return rows_of_json(pieces, trace, name)
     if not trace.columns or trace.header:
         return None
     # What its first lines hold besides the columns must make a header, too.
@@ -216,7 +203,7 @@ def _read_jobs(sources: list[_Source], options: ReadOptions, tally: RowTally, pr
         if source.format is LogFormat.SWF:
             files.append(read_swf(source.pieces, number, tally))
         else:
-            files.append(read_sacct(source.pieces, source.name, number, source.options, tally))
+            files.append(read_sacct(source.pieces, number, source.options, tally))
         if options.rejects is None:
             # The text is let go of: only rejects would be looked up in it.
             source.pieces = ()

@@ -233,7 +233,8 @@ def mend(lines: Lines, broken: NDArray[np.int64], layout: RowLayout) -> MendedRo
             mended.line.append(line)
             mended.fields.append(found[0])
         elif not blank and not (layout.hangs_below and separators == 0):
-            mended.lost.append((line, _wrong_count(separators, layout)))
+            found_fields = separators + 1 - int(layout.trailing)
+            mended.lost.append((line, f"has {found_fields} fields where the header has {layout.width}"))
         at += found[1] if found else 1
     return mended
 
@@ -269,21 +270,15 @@ class _Runs:
 
 
 def _mend_at(runs: _Runs, at: int, layout: RowLayout) -> tuple[list[str], int] | None:
+    """A row's fields, the surplus given to free-text columns, and its lines; None if no way makes sense."""
+    separator = runs.lines.separator
     for texts in runs.joined(at, layout.begins):
-        separator = runs.lines.separator
-        fields = _fit("\n".join(texts).split(separator), layout, separator)
-        if fields:
-            return fields, len(texts)
-    return None
-
-
-def _fit(fields: list[str], layout: RowLayout, separator: str) -> list[str] | None:
-    """The fields with the surplus given to free-text columns; None if no way makes sense."""
-    surplus = len(fields) - 1 - layout.separators
-    for free, between in layout.ways:
-        shares = _share(fields, surplus, between)
-        if shares is not None:
-            return _give(fields, free, shares, separator)
+        fields = "\n".join(texts).split(separator)
+        surplus = len(fields) - 1 - layout.separators
+        for free, between in layout.ways:
+            shares = _share(fields, surplus, between)
+            if shares is not None:
+                return _give(fields, free, shares, separator), len(texts)
     return None
 
 
@@ -321,8 +316,3 @@ def _give(fields: list[str], free: tuple[int, ...], shares: tuple[int, ...], sep
     for column, share in zip(free, shares, strict=True):
         fields[column : column + share + 1] = [separator.join(fields[column : column + share + 1])]
     return fields
-
-
-def _wrong_count(separators: int, layout: RowLayout) -> str:
-    found = separators + 1 - int(layout.trailing)
-    return f"has {found} fields where the header has {layout.width}"

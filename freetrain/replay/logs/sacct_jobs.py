@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
 from itertools import chain
@@ -245,14 +244,18 @@ def _end_s() -> pl.Expr:
     return pl.when(running & start.is_not_null()).then(float("inf")).otherwise(pl.coalesce(end, started_only))
 
 
-def read_sacct(pieces: Iterable[bytes], name: str, file: int, options: ReadOptions, tally: RowTally) -> ParsedFile:
+def read_sacct(pieces: Iterable[bytes], file: int, options: ReadOptions, tally: RowTally) -> ParsedFile:
     """Read one sacct file; each piece of its text ends at the end of a line."""
-    named, notes = _WantedNames(options, name), TimeNotes(name)
+    name, notes = tally.file_names[file], TimeNotes(tally.file_names[file])
+    not_the_site_s = {"partition": options.ignore_partitions, "account": options.ignore_accounts}
+    seen_names = {column: set[str]() for column in ("cluster", *not_the_site_s)}
     runs, unused = [], []
     others, clusters, shared_gpus = set[str](), set[str](), dict[str, str]()
-    for rows in _rows(pieces, name, file, options, tally):
-        typed = _typed(named.chosen(_whole_jobs(rows, tally), tally), options)
-        named.look_for(typed)
+    for rows in _rows(pieces, file, options, tally):
+        typed = _typed(_own_jobs(rows, options.cluster, seen_names["cluster"], tally), options)
+        for column, names in not_the_site_s.items():
+            if names:
+                seen_names[column].update(distinct_texts(typed[column])[0])
         sound, ignored = _sorted_out(typed, options, tally)
         unused.append(seen(ignored))
         others.update(ignored.filter(ignored["ignored"] == _NOT_THE_SITE_S)["node_list"].cast(pl.String).unique())
@@ -260,8 +263,16 @@ def read_sacct(pieces: Iterable[bytes], name: str, file: int, options: ReadOptio
         clusters.update(distinct_texts(sound["cluster"])[0])
         shared_gpus |= {kind: note for kind, note in _SHARED_GPUS.items() if sound[kind].any()}
         runs.append(as_runs(sound))
-    named.stop_if_of_no_cluster()
-    tally.notes += (*notes.sentences(), *named.unused_names(), *shared_gpus.values())
+    if options.cluster is not None and options.cluster not in seen_names["cluster"]:
+        raise _no_such_cluster(options.cluster, seen_names["cluster"], name)
+    # Names that no job has may be misspelt.
+    unused_names = (
+        f"No job names the {column} {name!r} (--ignore-{column})."
+        for column, names in not_the_site_s.items()
+        for name in names
+        if name not in seen_names[column]
+    )
+    tally.notes += (*notes.sentences(), *unused_names, *shared_gpus.values())
     return ParsedFile(
         runs,
         pl.concat(unused),
@@ -270,19 +281,11 @@ def read_sacct(pieces: Iterable[bytes], name: str, file: int, options: ReadOptio
     )
 
 
-def _rows(
-    pieces: Iterable[bytes], name: str, file: int, options: ReadOptions, tally: RowTally
-) -> Iterator[pl.DataFrame]:
+def _rows(pieces: Iterable[bytes], file: int, options: ReadOptions, tally: RowTally) -> Iterator[pl.DataFrame]:
     """The rows as text, at least _MIN_BATCH_ROWS at a time but for the last."""
-    texts, banner = read_sacct_text(pieces, name, options.columns, options.delimiter)
-    tally.read += banner
-    tally.ignore("before the header", banner)
     batch: list[pl.DataFrame] = []
-    for text in texts:
-        tally.read += len(text.rows) + len(text.lost) + text.headers
-        tally.ignore("repeated header", text.headers)
-        tally.reject((file, line, reason) for line, reason in text.lost)
-        rows = options.trace.settle(text.rows)
+    for as_written in read_sacct_text(pieces, file, options.columns, options.delimiter, tally):
+        rows = options.trace.settle(as_written)
         absent = (
             pl.lit("", pl.Categorical if role in REPEATED else pl.String).alias(role)
             for role in ROLES
@@ -298,57 +301,28 @@ def _rows(
         yield pl.concat(batch).rechunk()
 
 
-def _whole_jobs(rows: pl.DataFrame, tally: RowTally) -> pl.DataFrame:
-    whole = rows.filter(~pl.col("job").str.contains(".", literal=True))
-    tally.ignore("job step", len(rows) - len(whole))
-    return whole
+def _own_jobs(rows: pl.DataFrame, cluster: str | None, seen_names: set[str], tally: RowTally) -> pl.DataFrame:
+    """The jobs, without their steps, of the cluster that is asked for; which clusters there are is noted."""
+    jobs = rows.filter(~pl.col("job").str.contains(".", literal=True))
+    tally.ignore("job step", len(rows) - len(jobs))
+    if cluster is None:
+        return jobs
+    texts, place = distinct_texts(jobs["cluster"])
+    names = texts.str.strip_chars()
+    seen_names.update(names)
+    kept = jobs.filter((names == cluster).to_numpy()[place])
+    tally.ignore("of another cluster", len(jobs) - len(kept))
+    return kept
 
 
-class _WantedNames:
-    """Names of the cluster, partitions and accounts that are asked for, and those that rows have had so far."""
-
-    def __init__(self, options: ReadOptions, file: str) -> None:
-        self._cluster, self._file = options.cluster, file
-        self._ignored = [
-            *(("partition", name) for name in options.ignore_partitions),
-            *(("account", name) for name in options.ignore_accounts),
-        ]
-        self._seen: defaultdict[str, set[str]] = defaultdict(set)
-
-    def chosen(self, rows: pl.DataFrame, tally: RowTally) -> pl.DataFrame:
-        """The rows of the cluster that is asked for."""
-        if self._cluster is None:
-            return rows
-        texts, place = distinct_texts(rows["cluster"])
-        names = texts.str.strip_chars()
-        self._seen["cluster"].update(names)
-        kept = rows.filter((names == self._cluster).to_numpy()[place])
-        tally.ignore("of another cluster", len(rows) - len(kept))
-        return kept
-
-    def look_for(self, rows: pl.DataFrame) -> None:
-        """Note which of the names that are ignored occur in some more rows."""
-        for column in {column for column, _ in self._ignored}:
-            self._seen[column].update(distinct_texts(rows[column])[0])
-
-    def stop_if_of_no_cluster(self) -> None:
-        if self._cluster is None or self._cluster in self._seen["cluster"]:
-            return
-        found = sorted(self._seen["cluster"] - {""})
-        raise InputError(
-            f"{self._file} holds no job of the cluster {self._cluster!r}.",
-            f"Give --cluster one of {', '.join(found)}."
-            if found
-            else "It has no column Cluster: make it with -o Cluster,JobID,…, or leave --cluster out.",
-        )
-
-    def unused_names(self) -> list[str]:
-        """Notes on names that no job has: they may be misspelt."""
-        return [
-            f"No job names the {column} {name!r} (--ignore-{column})."
-            for column, name in self._ignored
-            if name not in self._seen[column]
-        ]
+def _no_such_cluster(cluster: str, seen_names: set[str], file: str) -> InputError:
+    found = ", ".join(sorted(seen_names - {""}))
+    return InputError(
+        f"{file} holds no job of the cluster {cluster!r}.",
+        f"Give --cluster one of {found}."
+        if found
+        else "It has no column Cluster: make it with -o Cluster,JobID,…, or leave --cluster out.",
+    )
 
 
 def _typed(rows: pl.DataFrame, options: ReadOptions) -> pl.DataFrame:

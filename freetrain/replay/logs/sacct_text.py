@@ -13,6 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from freetrain.errors import InputError
+from freetrain.replay.logs.parsed import RowTally
 from freetrain.replay.logs.rows import (
     Lines,
     RowLayout,
@@ -122,6 +123,11 @@ def column_names(header: list[str] | tuple[str, ...]) -> tuple[str, ...]:
     return tuple(names[:-1] if names and not names[-1] else names)
 
 
+def column_positions(names: tuple[str, ...], aliases: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
+    """Which column tells what: of several that tell the same, the alias that stands first counts."""
+    return {role: names.index(alias) for role in aliases for alias in reversed(aliases[role]) if alias in names}
+
+
 def role_of(column: str) -> str:
     """What one of sacct's columns tells; empty for one that is not read."""
     return next((role for role, aliases in _ALIASES.items() if column.lower() in aliases), "")
@@ -204,13 +210,7 @@ _NEEDED = {
 def _form_of(header: Header, file: str, trailing: bool) -> Form:
     """The form of the rows below a header; ``trailing``: each ends with a separator."""
     names = header.names
-    # Of several columns that tell the same, the alias that stands first counts.
-    positions = {
-        role: names.index(alias)
-        for role, aliases in _ALIASES.items()
-        for alias in reversed(aliases)
-        if alias in names
-    }
+    positions = column_positions(names, _ALIASES)
     missing = [column for column, roles in _NEEDED.items() if positions.keys().isdisjoint(roles)]
     if missing:
         raise InputError(f"{file} lacks the column {' and the column '.join(missing)}.", MADE_WITH)
@@ -242,22 +242,6 @@ def _one_per_gap(columns: list[int], fixed: list[int]) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class SacctText:
-    """Some rows of a file as text.
-
-    Attributes:
-        rows: columns ``line`` and those of the header that are needed, all text, ``REPEATED`` as categories;
-            mended rows come last.
-        lost: (line, reason) of each broken row that could not be mended, lines numbered from 1.
-        headers: header lines among them, the one left out that every file needs.
-    """
-
-    rows: pl.DataFrame
-    lost: list[tuple[int, str]]
-    headers: int
-
-
-@dataclass(frozen=True, slots=True)
 class _Section:
     """Neighbouring lines of one form: from where to where, and where the headers among them begin."""
 
@@ -268,22 +252,51 @@ class _Section:
 
 
 def read_sacct_text(
-    pieces: Iterable[bytes], name: str, columns: tuple[str, ...], delimiter: str | None = None
-) -> tuple[Iterator[SacctText], int]:
-    """Split a sacct file into rows and fields, piece by piece, and count the lines before its first header."""
-    pieces = iter(pieces)
+    pieces: Iterable[bytes], file: int, columns: tuple[str, ...], delimiter: str | None, tally: RowTally
+) -> Iterator[pl.DataFrame]:
+    """The rows of a sacct file as text, piece by piece, with the columns ``line`` and those that are needed.
+
+    Those in ``REPEATED`` are categories; mended rows come last. Headers and rows that are lost are counted.
+    """
+    name, pieces = tally.file_names[file], iter(pieces)
     head = next(pieces, b"")
+    headers, begin, form = _beginning(head, columns, delimiter, name)
+    first = headers[0] if headers else None
+    banner = sum(bool(line.strip()) for line in head[:begin].split(b"\n"))
+    tally.read += banner
+    tally.ignore("before the header", banner)
+    # What every file needs is not counted among the repeated ones.
+    needed_headers = int(form is None)
+    open_end, lines_before = b"", 0
+    for number, (piece, following) in enumerate(pairwise(chain([head], pieces, [None]))):
+        data = open_end + (piece or b"")
+        if number:
+            begin, headers = 0, list(find_headers(data, delimiter, first)) if first else []
+        for section in _sections(data, begin, form, headers, name):
+            goes_on = section.end == len(data) and following is not None
+            rows, lost, open_end = _split(data, section, lines_before, goes_on)
+            repeated = len(section.headers) - needed_headers
+            tally.read += len(rows) + len(lost) + repeated
+            tally.ignore("repeated header", repeated)
+            tally.reject((file, line, reason) for line, reason in lost)
+            yield rows
+            form, needed_headers = section.form, 0
+        lines_before += data.count(b"\n") - open_end.count(b"\n")
+
+
+def _beginning(
+    head: bytes, columns: tuple[str, ...], delimiter: str | None, name: str
+) -> tuple[list[Header], int, Form | None]:
+    """The headers in a file's first piece, where rows or a header begin, and the form of rows before it."""
     headers = _renamed(list(find_headers(head, delimiter)), columns, name)
     begin = headers[0].begin if headers else len(head)
-    form = None
-    if columns and begin:
-        given = Header(0, (delimiter or "|").join(columns), delimiter or "|")
-        lines = split_lines(*one_byte_separated(head[:begin], given.separator))
-        # Made with -p, if most rows have one separator more than -P would print.
-        trailing = len(lines) > 0 and int(np.median(lines.separators)) == len(given.names)
-        form, begin = _form_of(given, name, trailing), 0
-    banner = sum(bool(line.strip()) for line in head[:begin].split(b"\n"))
-    return _texts(chain([head], pieces), name, delimiter, headers, begin, form), banner
+    if not columns or not begin:
+        return headers, begin, None
+    given = Header(0, (delimiter or "|").join(columns), delimiter or "|")
+    lines = split_lines(*one_byte_separated(head[:begin], given.separator))
+    # Made with -p, if most rows have one separator more than -P would print.
+    trailing = len(lines) > 0 and int(np.median(lines.separators)) == len(given.names)
+    return headers, 0, _form_of(given, name, trailing)
 
 
 def _renamed(headers: list[Header], columns: tuple[str, ...], name: str) -> list[Header]:
@@ -299,34 +312,6 @@ def _renamed(headers: list[Header], columns: tuple[str, ...], name: str) -> list
     return [replace(headers[0], text=headers[0].separator.join(columns)), *headers[1:]]
 
 
-def _texts(
-    pieces: Iterable[bytes],
-    name: str,
-    delimiter: str | None,
-    headers: list[Header],
-    begin: int,
-    form: Form | None,
-) -> Iterator[SacctText]:
-    """The rows of all pieces; ``headers`` are those of the first, in which the rows, or a header, begin there.
-
-    ``form``: the form of the rows before any header; None: the first header comes first.
-    """
-    first = headers[0] if headers else None
-    # What every file needs is not counted among the repeated ones.
-    needed_headers = int(form is None)
-    open_end, lines_before = b"", 0
-    for number, (piece, following) in enumerate(pairwise(chain(pieces, [None]))):
-        data = open_end + (piece or b"")
-        if number:
-            begin, headers = 0, list(find_headers(data, delimiter, first)) if first else []
-        for section in _sections(data, begin, form, headers, name):
-            goes_on = section.end == len(data) and following is not None
-            text, open_end = _text(data, section, lines_before, goes_on)
-            yield replace(text, headers=text.headers - needed_headers)
-            form, needed_headers = section.form, 0
-        lines_before += data.count(b"\n") - open_end.count(b"\n")
-
-
 def _sections(data: bytes, begin: int, form: Form | None, headers: list[Header], name: str) -> list[_Section]:
     """The sections of a text that begins with rows of this form (None: with the first header)."""
     found: list[tuple[Form, int, list[int]]] = [] if form is None else [(form, begin, [])]
@@ -339,8 +324,10 @@ def _sections(data: bytes, begin: int, form: Form | None, headers: list[Header],
     return [_Section(*section, end) for section, end in zip(found, ends, strict=False)]
 
 
-def _text(data: bytes, section: _Section, lines_before: int, goes_on: bool) -> tuple[SacctText, bytes]:
-    """The rows of a section, and the end of its text that is left for the next piece."""
+def _split(
+    data: bytes, section: _Section, lines_before: int, goes_on: bool
+) -> tuple[pl.DataFrame, list[tuple[int, str]], bytes]:
+    """A section's rows, line and reason of lost ones, and the end of its text that is left for the next piece."""
     form, is_all = section.form, section.begin == 0 and section.end == len(data)
     # A slice of bytes is a copy, and most pieces have one section.
     own = data if is_all else data[section.begin : section.end]
@@ -361,7 +348,7 @@ def _text(data: bytes, section: _Section, lines_before: int, goes_on: bool) -> t
         cells = [[cell.replace(separator, form.header.separator) for cell in fields] for fields in mended.fields]
         rows = pl.concat([rows, text_frame(mended.line, cells, form.positions, lines_before, REPEATED)])
     lost = [(lines_before + line + 1, reason) for line, reason in mended.lost]
-    return SacctText(rows, lost, len(headers)), open_end
+    return rows, lost, open_end
 
 
 def _is_sound_by_chance(

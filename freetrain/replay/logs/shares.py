@@ -114,13 +114,11 @@ class FreeAmount:
     amount: Numbers
 
 
-def stretches_of(
-    busy: BusyTimes, nodes: slice, rows: NDArray[np.int32], jobs: int, from_s: float, until_s: float
-) -> Stretches:
-    """The stretches of these nodes, whose rows these are."""
+def stretches_of(busy: BusyTimes, nodes: slice, rows: NDArray[np.int32], jobs: int, window: Holes) -> Stretches:
+    """The stretches of these nodes, whose rows these are, within the window of these holes."""
     node, interval = busy.node[rows] - nodes.start, busy.interval[rows]
-    at_s = np.concatenate([busy.start_s[interval], busy.end_s[interval]]).clip(from_s, until_s)
-    order = order_by_node(np.tile(node, 2), at_s - from_s, until_s - from_s)
+    at_s = np.concatenate([busy.start_s[interval], busy.end_s[interval]]).clip(window.from_s, window.until_s)
+    order = order_by_node(np.tile(node, 2), at_s - window.from_s, window.duration_s)
     begins, at_s = order < len(rows), at_s[order]
     row = np.where(begins, order, order - len(rows))
     sign = np.where(begins, np.int8(1), np.int8(-1))
@@ -167,19 +165,17 @@ def find_idle_shares(
     placed: PlacedJobs,
     sizes: NodeSizes,
     busy: BusyTimes,
-    from_s: float,
-    until_s: float,
+    holes: Holes,
     task: TaskRequest | None,
-    idle_s: Numbers,
 ) -> IdleShares | None:
     """What lies idle on the nodes while they have jobs; None where the log does not say what any job holds.
 
     Memory and GPUs count only beside an idle CPU: without one, nobody could use them. Where the size of a node is
     not known, it is what jobs were seen to hold at once: the least that it can be if the nodes of each job are
     alike. ``busy`` are the jobs' rows and intervals, and behind them those of times in which nodes were out of
-    service.
+    service; ``holes`` are the machine's.
     """
-    lasting = busy.end_s.clip(from_s, until_s) > busy.start_s.clip(from_s, until_s)
+    lasting = busy.lasts_s(holes.from_s, holes.until_s) > 0
     within = taken(lasting, busy.interval)
     runs = lasting[: len(placed.count)] & (placed.count > 0)
     # CPUs decide: without them it is not known whether a node was used in part at all.
@@ -191,27 +187,25 @@ def find_idle_shares(
     whole = np.empty(0, np.intp)
     if task is None and not placed.cores_by_row:
         # Nodes that jobs used whole have nothing idle: their rows, most of many logs, need not be sorted.
-        used = taken(nodes_used_whole(placed, sizes["cpus"], busy, idle_s, from_s, until_s), busy.node)
+        used = taken(nodes_used_whole(placed, sizes["cpus"], busy, holes), busy.node)
         whole, within = np.flatnonzero(within & used), within & ~used
     found = [
-        _parts_of(
-            stretches_of(busy, of, rows, len(placed.count), from_s, until_s), held, alone, of, task, known_kinds
-        )
+        _parts_of(stretches_of(busy, of, rows, len(placed.count), holes), held, alone, of, task, known_kinds)
         for of, rows in some_nodes_at_a_time(busy.node, within, nodes)
     ]
+    partly_used_s, idle, found_rooms = zip(*found, strict=True)
     parts = {
-        what: _with_sizes([of_some.idle[what] for of_some in found], held[what], busy, whole)
-        for what in known_kinds
+        what: _with_sizes([of_some[what] for of_some in idle], held[what], busy, whole) for what in known_kinds
     }
-    rooms = [of_some.room for of_some in found if of_some.room is not None]
+    rooms = [room for room in found_rooms if room is not None]
     return IdleShares(
         node_names=busy.node_names,
-        partly_used_s=np.concatenate([found_part.partly_used_s for found_part in found]),
+        partly_used_s=np.concatenate(partly_used_s),
         cpus=parts["cpus"],
         memory_bytes=parts.get("memory_bytes"),
         gpus=parts.get("gpus"),
         gpu_types=_gpu_types(placed, nodes),
-        spread=_spread(placed, alone, from_s, until_s),
+        spread=_spread(placed, alone, holes),
         room=_joined(rooms, "on_empty", "node", "start_s", "end_s", "tasks", "sizes") if rooms else None,
     )
 
@@ -250,15 +244,6 @@ def _joined(parts: Sequence[_Part], *columns: str) -> _Part:
     return replace(parts[0], **joined)
 
 
-@dataclass(frozen=True, slots=True)
-class _SharesOfNodes:
-    """What is found out of some nodes."""
-
-    partly_used_s: Numbers
-    idle: Mapping[str, IdlePart]
-    room: TaskRoom | None
-
-
 def _parts_of(
     stretches: Stretches,
     held: Mapping[str, HeldAmount],
@@ -266,7 +251,8 @@ def _parts_of(
     nodes: slice,
     task: TaskRequest | None,
     known_kinds: Collection[str],
-) -> _SharesOfNodes:
+) -> tuple[Numbers, Mapping[str, IdlePart], TaskRoom | None]:
+    """Of some nodes: seconds in which they were partly used, their idle parts, and room for tasks."""
     of_one = stretches.of_jobs(alone)
     free = {what: free_of(stretches, amount, of_one, nodes) for what, amount in held.items()}
     partly = stretches.has_jobs & (free["cpus"].amount >= 1 - _INEXACT)
@@ -275,7 +261,7 @@ def _parts_of(
         for what in known_kinds
     }
     room = None if task is None else _task_room(stretches, free, partly, nodes, task, known_kinds)
-    return _SharesOfNodes(stretches.by_node(np.where(partly, stretches.lasts_s, 0.0)), idle, room)
+    return stretches.by_node(np.where(partly, stretches.lasts_s, 0.0)), idle, room
 
 
 def _task_room(
@@ -329,9 +315,9 @@ def _gpu_types(placed: PlacedJobs, nodes: int) -> tuple[str, ...]:
     return tuple("+".join(sorted(seen[node])) if node in seen else "" for node in range(nodes))
 
 
-def _spread(placed: PlacedJobs, alone: NDArray[np.bool_], from_s: float, until_s: float) -> float:
+def _spread(placed: PlacedJobs, alone: NDArray[np.bool_], window: Holes) -> float:
     """The part of the held CPU time that jobs on several nodes held."""
-    lasts_s = placed.busy.end_s.clip(from_s, until_s) - placed.busy.start_s.clip(from_s, until_s)
+    lasts_s = placed.busy.lasts_s(window.from_s, window.until_s)
     cores = np.nan_to_num(placed.cores)
     if placed.cores_by_row:
         held_s = np.bincount(placed.busy.interval, cores, len(lasts_s)) * lasts_s

@@ -129,13 +129,11 @@ def _chunks(path: Path, name: str) -> Iterator[bytes]:
     except FileNotFoundError:
         raise InputError(f"There is no file {name}.", "Check the path of the log.") from None
     except IsADirectoryError:
-        raise InputError(
-            f"{name} is a directory, not a log.", "Name the files in it; several can be given."
-        ) from None
+        hint = "Name the files in it; several can be given."
+        raise InputError(f"{name} is a directory, not a log.", hint) from None
     except PermissionError:
-        raise InputError(
-            f"{name} cannot be read: permission denied.", "Ask its owner to let you read it."
-        ) from None
+        hint = "Ask its owner to let you read it."
+        raise InputError(f"{name} cannot be read: permission denied.", hint) from None
     except OSError as error:
         raise InputError(f"{name} cannot be read: {error.strerror}.") from None
 
@@ -223,13 +221,10 @@ def is_event_header(line: str) -> bool:
 
 def _is_swf(lines: list[str]) -> bool:
     first = next((line for line in lines if not line.startswith(";")), None)
-    if first is None:
+    if first is None or lines[0].startswith(";"):
         return True
-    return lines[0].startswith(";") or (len(first.split()) == _SWF_FIELDS and _numeric(first.split()))
-
-
-def _numeric(cells: list[str]) -> bool:
-    return all(cell.lstrip("-").replace(".", "", 1).isdigit() for cell in cells)
+    cells = [cell.lstrip("-").replace(".", "", 1) for cell in first.split()]
+    return len(cells) == _SWF_FIELDS and all(cell.isdigit() for cell in cells)
 
 
 def _other_separator(data: bytes, name: str, delimiter: str | None) -> InputError | None:

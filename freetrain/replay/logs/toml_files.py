@@ -26,16 +26,16 @@ def read_toml(path: Path, kind: str, hint: str) -> dict[str, Any]:
         return tomllib.loads(content.decode())
 
 
-def checked(model: type[Entry], content: dict[str, Any], name: str, hint: str) -> Entry:
-    """The content as a model.
+def read_entry(model: type[Entry], path: Path, kind: str, hint: str) -> Entry:
+    """The content of a file as a model.
 
     Raises:
-        InputError: it is not; the sentence names the fields.
+        InputError: it cannot be read, or is not what the model says; the sentence names the fields.
     """
     try:
-        return model.model_validate(content)
+        return model.model_validate(read_toml(path, kind, hint))
     except ValidationError as error:
-        raise InputError(f"{name} is wrong: {'; '.join(_wrong_fields(error))}.", hint) from None
+        raise InputError(f"The {kind} {path} is wrong: {'; '.join(_wrong_fields(error))}.", hint) from None
 
 
 def _wrong_fields(error: ValidationError) -> Iterator[str]:

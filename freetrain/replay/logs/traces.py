@@ -1,18 +1,23 @@
-"""Logs whose columns have names of their own, as public traces: what sacct calls them, and what their values mean.
+"""Logs that are not sacct's text, put into its words: public traces, tables of the user's, and ``sacct --json``.
 
 A trace is a table of ``traces.toml``, or a file of the user's with the same keys. Its files may be CSV, JSON or
-Parquet. Their text gets a header in sacct's words, and is read as sacct's is; values are put into sacct's words by
-whole columns, before anything else is done with them.
+Parquet. All of them get a header in sacct's words, and are read as sacct's text is. Values of a trace are put into
+sacct's words by whole columns, before anything else is done with them.
+
+``sacct --json`` gives the same rows as ``sacct -P``, whatever the release makes of a job's fields. Jobs of JSON
+are read one by one, so that a large document need not be there as a whole.
 """
 
 from __future__ import annotations
 
+import codecs
 import json
+import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property, partial
 from importlib import resources
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +25,24 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict
 
 from freetrain.errors import InputError
-from freetrain.replay.logs.sacct_json import BLANKED, in_pieces, jobs_of_json
-from freetrain.replay.logs.sacct_text import role_of
-from freetrain.replay.logs.toml_files import checked, read_toml
+from freetrain.replay.logs.sacct_text import find_headers, role_of
+from freetrain.replay.logs.toml_files import read_entry
 
 PARQUET = b"PAR1"
 _ROWS_AT_ONCE = 1 << 16
 _SEE = "docs/reference/logs.md tells its keys."
 _TIMES = ("submit", "start", "end")
+_HEAD_BYTES = 1 << 16
+_BEGINS_AS_JSON = re.compile(rb"^[ \t]*[\[{]", re.MULTILINE)
+_LINES_AT_ONCE = 1 << 14
+_BLANKED = re.compile(r"[|\n\r]")
+"""What would cut a row of text in two: a blank stands for it."""
+_BEGINNING = re.compile(r"^[ \t]*(?=[\[{])", re.MULTILINE)
+_BLANKS = re.compile(r"[ \t\n\r]*")
+_BETWEEN = re.compile(r"[\s,\x1e]*")
+"""What may stand between documents."""
+_LONGEST_MARK = 16
+"""No word, number or escape that was cut off is reported farther from the end of the text than that."""
 
 
 class Trace(BaseModel):
@@ -142,7 +157,7 @@ def find_trace(name: str) -> Trace:
         raise InputError(
             f"There is no format {name!r}.", f"Give one of {', '.join(trace_names())}, or a file. {_SEE}"
         )
-    return checked(Trace, read_toml(path, "format file", _SEE), f"The format file {path}", _SEE)
+    return read_entry(Trace, path, "format file", _SEE)
 
 
 def _known() -> Mapping[str, Any]:
@@ -159,11 +174,51 @@ def with_sacct_header(pieces: Iterable[bytes], trace: Trace, file: str) -> Itera
     yield from pieces
 
 
-def rows_of_trace_json(pieces: Iterable[bytes], trace: Trace, file: str) -> Iterator[bytes]:
-    """The runs of a JSON text as rows of text, below a header in sacct's words; run n stands in line n + 1."""
-    runs = (run for job in jobs_of_json(pieces, file) for run in _runs(job, trace.rows))
-    lines = ("|".join(_leaves_text(run, trace.own_names(name)) for name in trace.columns) for run in runs)
-    return in_pieces(chain(["|".join(trace.columns)], lines))
+def is_json(data: bytes) -> bool:
+    """Whether a text is JSON: it begins so, or messages stand before it."""
+    head = data[:_HEAD_BYTES]
+    if head.lstrip()[:1] in (b"{", b"["):
+        return True
+    # A job's submission may hold JSON, too.
+    return (
+        b'"jobs"' in head and _BEGINS_AS_JSON.search(head) is not None and next(find_headers(head), None) is None
+    )
+
+
+def rows_of_json(pieces: Iterable[bytes], trace: Trace, file: str) -> Iterator[bytes]:
+    """The runs of a JSON text as rows of text, below a header in sacct's words; run n stands in line n + 1.
+
+    In ``sacct --json`` numbers are plain (21.08) or say whether they are set (23.02 and later), states are words
+    or lists of them. Several documents may follow one another, and jobs may stand alone, one a line.
+
+    Raises:
+        InputError: it is not JSON, or holds no jobs, or not as sacct prints them and the trace names no columns.
+    """
+    jobs = jobs_of_json(pieces, file)
+    columns, runs = _SACCT_COLUMNS, _with_times(jobs, file)
+    if trace.columns:
+        columns = {name: partial(_leaves_text, trace.own_names(name)) for name in trace.columns}
+        runs = (run for job in jobs for run in _runs(job, trace.rows))
+    lines = chain(["|".join(columns)], ("|".join(read(run) for read in columns.values()) for run in runs))
+    while some := list(islice(lines, _LINES_AT_ONCE)):
+        # JSON may escape half a surrogate pair, which is no text.
+        yield ("\n".join(some) + "\n").encode(errors="replace")
+
+
+def _with_times(jobs: Iterable[Any], file: str) -> Iterator[Any]:
+    has_jobs = have_times = False
+    for job in jobs:
+        has_jobs, have_times = True, have_times or isinstance(_value(job, "time"), dict)
+        yield job
+    if not has_jobs:
+        raise InputError(
+            f"{file} is JSON, but its list of jobs is empty.", "Run sacct with -a and the right -S and -E."
+        )
+    if not have_times:
+        raise InputError(
+            f"{file} is JSON, but its jobs have no times as sacct --json gives them.",
+            "Give the output of `sacct --json` or `sacct -P`; squeue shows what runs now alone.",
+        )
 
 
 def _runs(job: Any, rows: str) -> Iterator[Any]:
@@ -175,9 +230,9 @@ def _runs(job: Any, rows: str) -> Iterator[Any]:
         yield {**job, **run} if isinstance(run, dict) else job
 
 
-def _leaves_text(record: Any, paths: Iterable[str]) -> str:
+def _leaves_text(paths: Iterable[str], record: Any) -> str:
     leaves = next(filter(None, (list(_leaves(record, path.split("."))) for path in paths)), [])
-    return BLANKED.sub(" ", ",".join(str(leaf) for leaf in leaves))
+    return _BLANKED.sub(" ", ",".join(str(leaf) for leaf in leaves))
 
 
 def _leaves(value: Any, path: list[str]) -> Iterator[Any]:
@@ -188,6 +243,205 @@ def _leaves(value: Any, path: list[str]) -> Iterator[Any]:
         yield from _leaves(value.get(path[0]) if isinstance(value, dict) else None, path[1:])
     elif value is not None:
         yield json.dumps(value) if isinstance(value, dict) else value
+
+
+def _resources(job: Any) -> Iterator[str]:
+    """What the job had, as ``AllocTRES`` says it; memory counts in MiB."""
+    for entry in _allocated(job):
+        name = "/".join(filter(None, (_text(entry, "type"), _text(entry, "name"))))
+        yield f"{name}={_text(entry, 'count')}{'M' if name == 'mem' else ''}"
+
+
+def _allocated(job: Any) -> list[Any]:
+    allocated = _value(job, "tres", "allocated")
+    return allocated if isinstance(allocated, list) else []
+
+
+def _count_of(job: Any, kind: str) -> str:
+    return next((_text(entry, "count") for entry in _allocated(job) if _text(entry, "type") == kind), "")
+
+
+def _value(record: Any, *path: str) -> Any:
+    for key in path:
+        record = record.get(key) if isinstance(record, dict) else None
+    return record
+
+
+def _text(record: Any, *path: str) -> str:
+    value = _value(record, *path)
+    if isinstance(value, dict):
+        value = value.get("number") if value.get("set") and not value.get("infinite") else None
+    if isinstance(value, list):
+        value = "+".join(str(word) for word in value)
+    if value is None or isinstance(value, bool | dict):
+        return ""
+    return _BLANKED.sub(" ", _plain(value))
+
+
+def _plain(value: Any) -> str:
+    try:
+        return str(value)
+    except ValueError:  # an integer of thousands of digits
+        return "a number of thousands of digits"
+
+
+def _at(*path: str) -> Callable[[Any], str]:
+    return lambda job: _text(job, *path)
+
+
+_SACCT_COLUMNS: Mapping[str, Callable[[Any], str]] = {
+    "JobID": _at("job_id"),
+    "Cluster": _at("cluster"),
+    "Account": _at("account"),
+    "Partition": _at("partition"),
+    "State": _at("state", "current"),
+    "Submit": _at("time", "submission"),
+    # What has no times is no job that never started: it is not understood.
+    "Start": lambda job: _text(job, "time", "start") if isinstance(_value(job, "time"), dict) else "not given",
+    "End": _at("time", "end"),
+    "ElapsedRaw": _at("time", "elapsed"),
+    "Suspended": _at("time", "suspended"),
+    "TimelimitRaw": _at("time", "limit"),
+    "NNodes": lambda job: _text(job, "allocation_nodes") or _count_of(job, "node"),
+    "NCPUS": lambda job: _count_of(job, "cpu") or _text(job, "required", "CPUs"),
+    "NodeList": _at("nodes"),
+    "AllocTRES": lambda job: ",".join(_resources(job)),
+}
+"""sacct's columns, and what a job of ``sacct --json`` has of each: empty where it says nothing; a time of 0 is one
+that was not reached."""
+
+
+def jobs_of_json(pieces: Iterable[bytes], name: str) -> Iterator[Any]:
+    """The jobs of all documents of a text: of lists, of objects with a list ``jobs``, and jobs that stand alone.
+
+    Messages may stand before the first document.
+
+    Raises:
+        InputError: it is not JSON, or has no list of jobs; what came before may be used up by then.
+    """
+    text = _Text(pieces, name)
+    while opening := text.next_mark(_BETWEEN):
+        if opening == "[":
+            yield from text.elements()
+        elif opening == "{":
+            yield from _of_object(text, name)
+        else:
+            text.value()
+            raise _no_jobs(name)
+
+
+def _of_object(text: _Text, name: str) -> Iterator[Any]:
+    record, has_jobs = dict[str, Any](), False
+    for key in text.members():
+        if key == "jobs" and text.next_mark() == "[":
+            yield from text.elements()
+            has_jobs = True
+        else:
+            record[key] = text.value()
+    if has_jobs:
+        return
+    if "job_id" not in record:
+        raise _no_jobs(name)
+    yield record
+
+
+class _Text:
+    """A text of JSON, from its beginning on: it is gone through once, and what has been read is let go of."""
+
+    def __init__(self, pieces: Iterable[bytes], name: str) -> None:
+        self._pieces, self._name = iter(pieces), name
+        self._decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
+        self._decoder = json.JSONDecoder()
+        self._text, self._at, self._lines_before = "", 0, 0
+        self._more()
+        beginning = _BEGINNING.search(self._text)
+        self._at = beginning.end() if beginning else 0
+
+    def next_mark(self, blanks: re.Pattern[str] = _BLANKS) -> str:
+        """The next character that is not blank, which is not read yet; empty at the end of the text."""
+        while True:
+            self._at = blanks.match(self._text, self._at).end()  # type: ignore[union-attr]  # matches nothing, too
+            if self._at < len(self._text):
+                return self._text[self._at]
+            if not self._more():
+                return ""
+
+    def value(self) -> Any:
+        self.next_mark()
+        while True:
+            try:
+                value, end = self._decoder.raw_decode(self._text, self._at)
+            except json.JSONDecodeError as error:
+                if not self._may_be_cut_off(error) or not self._more():
+                    raise self._damaged(error.pos) from None
+                continue
+            except (ValueError, RecursionError):
+                raise self._damaged(self._at) from None
+            # A number that ends with the piece may go on in the next one.
+            if not self._may_go_on(end) or not self._more():
+                self._at = end
+                return value
+
+    def elements(self) -> Iterator[Any]:
+        for _ in self._entries("[", "]"):
+            yield self.value()
+
+    def members(self) -> Iterator[str]:
+        """Read an object key by key; the caller reads each key's value."""
+        for _ in self._entries("{", "}"):
+            if self.next_mark() != '"':
+                raise self._damaged(self._at)
+            key: str = self.value()
+            self._read(":")
+            yield key
+
+    def _entries(self, opening: str, closing: str) -> Iterator[None]:
+        """Go from entry to entry of a list or an object; the caller reads each."""
+        self._read(opening)
+        if self.next_mark() == closing:
+            self._read(closing)
+            return
+        yield
+        while self._read(f",{closing}") == ",":
+            yield
+
+    def _read(self, marks: str) -> str:
+        mark = self.next_mark()
+        if not mark or mark not in marks:
+            raise self._damaged(self._at)
+        self._at += 1
+        return mark
+
+    def _more(self) -> bool:
+        piece = next(self._pieces, None)
+        if piece is None:
+            return False
+        self._lines_before += self._text.count("\n", 0, self._at)
+        self._text, self._at = self._text[self._at :] + self._decode(piece), 0
+        return True
+
+    def _may_go_on(self, end: int) -> bool:
+        """Whether the value that ends there may be the beginning of a longer number, whose rest is to come."""
+        is_closed = self._text[end - 1] in '}]"'
+        is_at_end = len(self._text) - end < _LONGEST_MARK
+        return not is_closed and is_at_end and self._text[end : end + 1] in ("", *".eE+-")
+
+    def _may_be_cut_off(self, error: json.JSONDecodeError) -> bool:
+        is_at_end = error.pos >= len(self._text) - _LONGEST_MARK
+        return is_at_end or error.msg.startswith("Unterminated string")
+
+    def _damaged(self, at: int) -> InputError:
+        line = self._lines_before + self._text.count("\n", 0, at) + 1
+        return InputError(
+            f"{self._name} is JSON that is damaged or cut off at line {line:,}; nothing was read from it.",
+            "Make it again, and look whether the disk was full.",
+        )
+
+
+def _no_jobs(name: str) -> InputError:
+    return InputError(
+        f"{name} is JSON, but has no list of jobs.", "Give the output of `sacct --json` or `sacct -P`."
+    )
 
 
 def rows_of_parquet(path: Path, trace: Trace, file: str) -> Iterator[bytes]:
@@ -219,4 +473,4 @@ def _text_of(column: pl.Expr, kind: pl.DataType) -> pl.Expr:
         column = in_utc.dt.to_string("%Y-%m-%dT%H:%M:%S" + ("+00:00" if kind.time_zone else ""))
     elif isinstance(kind, pl.Duration):
         column = column.dt.total_nanoseconds()
-    return column.cast(pl.String).fill_null("").str.replace_all(BLANKED.pattern, " ")
+    return column.cast(pl.String).fill_null("").str.replace_all(_BLANKED.pattern, " ")

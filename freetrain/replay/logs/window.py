@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -38,7 +38,7 @@ class CoveredTime:
 
 def covered_time(seen: pl.DataFrame) -> CoveredTime | None:
     """The time that the rows cover; None if no job started."""
-    at_s = {name: _ascending(seen[name]) for name in TIMES}
+    at_s = {name: np.sort(seen[name].filter(seen[name].is_finite()).to_numpy()) for name in TIMES}
     if not len(at_s["start_s"]):
         return None
     ends, submits = (name if len(at_s[name]) else "start_s" for name in ("end_s", "submit_s"))
@@ -65,11 +65,6 @@ def time_covered_by_events(events: pl.DataFrame) -> CoveredTime:
         *_named(seen, "t_s", pl.col("t_s") > last_s, "changed", "Node"),
     )
     return CoveredTime(first_s, last_s, first_s, last_s, notes)
-
-
-def _ascending(times: pl.Series) -> NDArray[np.float64]:
-    at_s: NDArray[np.float64] = np.sort(times.filter(times.is_finite()).to_numpy())
-    return at_s
 
 
 def _last_s(in_order_s: NDArray[np.float64]) -> float:
@@ -115,6 +110,11 @@ class LogWindow:
     until_s: float
     notes: tuple[str, ...] = ()
 
+    @property
+    def span(self) -> str:
+        """From when to when, for people."""
+        return f"{iso(self.from_s)} to {iso(self.until_s)}"
+
 
 def choose_window(proof: CoveredTime, from_s: float | None, until_s: float | None) -> LogWindow:
     """The window asked for, or the tightest that the log itself proves.
@@ -126,24 +126,23 @@ def choose_window(proof: CoveredTime, from_s: float | None, until_s: float | Non
     Raises:
         InputError: if the window is empty or has nothing to do with the log.
     """
-    proven, notes = _proven(proof)
+    proven = _proven(proof)
     chosen = LogWindow(proven.from_s if from_s is None else from_s, proven.until_s if until_s is None else until_s)
+    covered = LogWindow(proof.earliest_start_s, proof.latest_end_s).span
     if chosen.until_s <= chosen.from_s:
         raise InputError(
-            f"The window from {iso(chosen.from_s)} to {iso(chosen.until_s)} is empty.",
-            f"The log covers {iso(proof.earliest_start_s)} to {iso(proof.latest_end_s)}: "
-            "choose --from and --until within.",
+            f"The window from {chosen.span} is empty.",
+            f"The log covers {covered}: choose --from and --until within.",
         )
     if chosen.from_s >= proof.latest_end_s or chosen.until_s <= proof.earliest_start_s:
         raise InputError(
-            f"The window from {iso(chosen.from_s)} to {iso(chosen.until_s)} lies outside the log, which covers "
-            f"{iso(proof.earliest_start_s)} to {iso(proof.latest_end_s)}.",
+            f"The window from {chosen.span} lies outside the log, which covers {covered}.",
             "Choose --from and --until within the log, or leave them out.",
         )
     if from_s is None and until_s is None:
-        return LogWindow(chosen.from_s, chosen.until_s, (*notes, *proof.notes))
+        return replace(chosen, notes=(*proven.notes, *proof.notes))
     odd = proof.notes if from_s is None or until_s is None else ()
-    return LogWindow(chosen.from_s, chosen.until_s, (*_beyond(chosen, proven), *odd))
+    return replace(chosen, notes=(*_beyond(chosen, proven), *odd))
 
 
 def clock_hours(from_s: float, until_s: float) -> NDArray[np.float64]:
@@ -152,31 +151,27 @@ def clock_hours(from_s: float, until_s: float) -> NDArray[np.float64]:
     return np.concatenate([[from_s], np.arange(first, last) * SECONDS_PER_HOUR, [until_s]])
 
 
-def _proven(proof: CoveredTime) -> tuple[LogWindow, tuple[str, ...]]:
+def _proven(proof: CoveredTime) -> LogWindow:
     if proof.earliest_end_s < proof.latest_submit_s:
         window = LogWindow(proof.earliest_end_s, proof.latest_submit_s)
         note = (
-            f"The window is {_span(window)}: from the first end of a job to the last submission, "
+            f"The window is {window.span}: from the first end of a job to the last submission, "
             "the time that the log is sure to cover."
         )
-        return window, (note,)
-    window = LogWindow(proof.earliest_start_s, proof.latest_end_s)
-    note = (
-        f"The window is {_span(window)}, from the first start of a job to the last end: no job was submitted "
-        "after another ended, so the log does not show what time it covers, and nodes at its edges may only "
-        "look idle."
-    )
-    return window, (note,)
+    else:
+        window = LogWindow(proof.earliest_start_s, proof.latest_end_s)
+        note = (
+            f"The window is {window.span}, from the first start of a job to the last end: no job was submitted "
+            "after another ended, so the log does not show what time it covers, and nodes at its edges may only "
+            "look idle."
+        )
+    return replace(window, notes=(note,))
 
 
 def _beyond(chosen: LogWindow, proven: LogWindow) -> tuple[str, ...]:
     if chosen.from_s >= proven.from_s and chosen.until_s <= proven.until_s:
         return ()
     return (
-        f"The window {_span(chosen)} reaches beyond the time that the log is sure to cover ({_span(proven)}): "
+        f"The window {chosen.span} reaches beyond the time that the log is sure to cover ({proven.span}): "
         "nodes near its edges may only look idle.",
     )
-
-
-def _span(window: LogWindow) -> str:
-    return f"{iso(window.from_s)} to {iso(window.until_s)}"

@@ -24,7 +24,7 @@ from freetrain.replay.logs.times import find_zone
 from freetrain.replay.outcome import ReplayOutcome, definitions
 from freetrain.replay.report import pictures, sentences
 from freetrain.replay.report.pictures import NARROW, WIDE, Format
-from freetrain.replay.report.sentences import about_plateau, about_site, find_plateau
+from freetrain.replay.report.sentences import about_plateau, about_site
 from freetrain.replay.report.series import (
     about_weeks,
     find_rhythm,
@@ -35,10 +35,9 @@ from freetrain.replay.report.series import (
     samples_over_time,
 )
 from freetrain.replay.report.tables import (
-    by_kind,
-    by_partition,
     daemon_beside_holes,
     forecast_tables,
+    group_tables,
     shown_shares,
     trainer_kinds,
     trainer_rows,
@@ -214,7 +213,7 @@ def render(report: ReportInput) -> str:
         forecast=forecast_tables(record.forecast),
         worth=worth_rows(report.study.worth(report.prices), report.prices) if report.prices else (),
         shares=shown_shares(report.log, report.study.on_shares),
-        groups=[("kind of node", by_kind(report.log)), ("partition", by_partition(report.log))],
+        groups=group_tables(report.log),
         about_weeks=about_weeks(find_weeks(record.holes, record.timeline, find_zone(report.log.timezone))),
         about_grid=sentences.about_grid(record, report.log.packed),
         about_holes=sentences.about_holes(record.holes),
@@ -234,8 +233,8 @@ def fill(template: str, **values: Any) -> str:
 
 def _remarks(report: ReportInput) -> list[str]:
     record = report.study.shown.record
-    plateau = find_plateau(record.holes, record.runs, report.setting.max_running)
-    remarks = [*report.log.warnings, sentences.ran_out(record), about_plateau(plateau) if plateau else ""]
+    plateau = about_plateau(record.holes, record.runs, report.setting.max_running)
+    remarks = [*report.log.warnings, sentences.ran_out(record), plateau]
     return [remark for remark in remarks if remark]
 
 

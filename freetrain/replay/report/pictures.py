@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from html import escape
@@ -75,9 +74,14 @@ def draw(name: str, title: str, size: Format, height: float, paint: Callable[[Fi
     ``name`` is a prefix of all its ids, unique in a page together with the format's; ``title`` is read out to
     those who cannot see it.
     """
-    with _matplotlib(size):
-        from matplotlib.figure import Figure
+    require_matplotlib()
+    import matplotlib
+    from matplotlib.figure import Figure
 
+    with matplotlib.rc_context():
+        # With its own defaults, whatever the user's matplotlibrc says, and the report's style.
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(_style(size))
         figure = Figure(figsize=(size.width / _POINTS_PER_INCH, height / _POINTS_PER_INCH))
         paint(figure)
         stream = io.StringIO()
@@ -98,18 +102,6 @@ def require_matplotlib() -> None:
             "The report needs matplotlib to draw its pictures, and it is not installed.",
             "Install it: pip install 'freetrain[report]'.",
         ) from error
-
-
-@contextmanager
-def _matplotlib(size: Format) -> Iterator[None]:
-    """The drawing library with its own defaults, whatever the user's matplotlibrc says, and the report's style."""
-    require_matplotlib()
-    import matplotlib
-
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(_style(size))
-        yield
 
 
 def _style(size: Format) -> dict[Any, Any]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
 
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes
 from freetrain.replay.course import ReplayRecord
-from freetrain.replay.logs.model import RowCount, TaskRequest
+from freetrain.replay.logs.model import TaskRequest
+from freetrain.replay.logs.parsed import RowCount
 from freetrain.replay.outcome import ReplayOutcome, ShareOutcome, SiteOutcome, ratio
 from freetrain.replay.report.series import Numbers, idle_steps
 from freetrain.replay.study import Study
@@ -32,15 +32,6 @@ from freetrain.showing.words import (
 _DAY_S = 86_400
 _MATTERS = 0.01
 _ALL_BUT = 0.01
-
-
-@dataclass(frozen=True, slots=True)
-class IdleHoursPart:
-    """A part of the idle node-hours; ``kind`` decides its colour."""
-
-    kind: str
-    name: str
-    node_hours: float
 
 
 def headline(study: Study) -> str:
@@ -128,8 +119,8 @@ def _lost(shown: ReplayOutcome, duration_s: float) -> str:
     )
 
 
-def parts_of_idle_time(shown: ReplayOutcome, record: ReplayRecord) -> tuple[IdleHoursPart, ...]:
-    """Where the idle node-hours went; nothing where there were none."""
+def parts_of_idle_time(shown: ReplayOutcome, record: ReplayRecord) -> tuple[tuple[str, str, float], ...]:
+    """Where the idle node-hours went: class of the style sheet, words, and how many; empty if there were none."""
     idle = shown.idle_node_hours
     if idle <= 0:
         return ()
@@ -140,11 +131,8 @@ def parts_of_idle_time(shown: ReplayOutcome, record: ReplayRecord) -> tuple[Idle
         ("lost", "lost to evictions, rescales and starts", trained - shown.useful_node_hours),
         ("unlent", "not lent", idle - shown.lent_node_hours),
     )
-    return tuple(
-        IdleHoursPart(kind, name, max(hours, 0.0))
-        for kind, name, hours in parts
-        if kind != "starting" or record.site_impact
-    )
+    shown_parts = (part for part in parts if part[0] != "starting" or record.site_impact)
+    return tuple((kind, name, max(hours, 0.0)) for kind, name, hours in shown_parts)
 
 
 def about_trainers(record: ReplayRecord, shown: int, kinds: int) -> str:
@@ -301,54 +289,32 @@ def work_done(objective: str, work: float) -> str:
             return f"{large(work)} in the unit of {objective}"
 
 
-@dataclass(frozen=True, slots=True)
-class Plateau:
-    """Idle nodes beyond all that the trainers that may run at once can use.
+def about_plateau(holes: Holes, runs: Sequence[TrainerRun], max_running: int) -> str:
+    """Idle nodes beyond all that the trainers that may run at once can use, and what to do about it.
 
-    Attributes:
-        reach_nodes: most nodes that they can use together.
-        beyond_node_hours: idle node-hours above that.
-        share: their part of all idle node-hours.
-        suffices: how many trainers at once could use all but 1 % of the idle node-hours.
-        there_are: trainers that came in; fewer than may run at once: more trainers are needed, not another limit.
+    Empty where these take less than 1 % of the idle node-hours, or nobody could train at all.
     """
-
-    max_running: int
-    reach_nodes: int
-    beyond_node_hours: float
-    share: float
-    suffices: int
-    there_are: int
-
-
-def find_plateau(holes: Holes, runs: Sequence[TrainerRun], max_running: int) -> Plateau | None:
-    """The plateau; None where it takes less than 1 % of the idle node-hours, or nobody could train at all."""
     most_nodes = sorted((run.trainer.most_nodes for run in runs), reverse=True)
     if not most_nodes or not len(holes):
-        return None
+        return ""
     at_s, level = idle_steps(holes)
     level, lasts_s = level[:-1], np.diff(at_s)
     idle_s = float((level * lasts_s).sum())
     reach = sum(most_nodes[:max_running])
     beyond_s = _beyond_s(level, lasts_s, reach)
     if beyond_s < _MATTERS * idle_s:
-        return None
-    suffices = _level_for_all_but(level, lasts_s, _ALL_BUT * idle_s) / float(np.mean(most_nodes))
-    return Plateau(
-        max_running, reach, beyond_s / SECONDS_PER_HOUR, beyond_s / idle_s, max(ceil(suffices), 1), len(runs)
-    )
-
-
-def about_plateau(plateau: Plateau) -> str:
-    """What it means, and what to do about it."""
-    at_once = min(plateau.max_running, plateau.there_are)
+        return ""
     limited = (
-        f"{count(at_once, 'trainer')} at once can use {count(plateau.reach_nodes, 'node')} at most: "
-        f"{amount(plateau.beyond_node_hours)} idle node-hours, {share(plateau.share)} of all, lay above that. "
+        f"{count(min(max_running, len(runs)), 'trainer')} at once can use {count(reach, 'node')} at most: "
+        f"{amount(beyond_s / SECONDS_PER_HOUR)} idle node-hours, {share(beyond_s / idle_s)} of all, lay above "
+        "that. "
     )
-    if plateau.there_are < plateau.max_running:
-        return f"{limited}No more trainers came; about {number(plateau.suffices)} like them could use 99 % of all."
-    return f"{limited}About {number(plateau.suffices)} (--max-running {plateau.suffices}) could use 99 % of all."
+    needed = _level_for_all_but(level, lasts_s, _ALL_BUT * idle_s) / float(np.mean(most_nodes))
+    suffices = max(ceil(needed), 1)
+    # Where fewer trainers came in than may run at once, more of them are needed, not another limit.
+    if len(runs) < max_running:
+        return f"{limited}No more trainers came; about {number(suffices)} like them could use 99 % of all."
+    return f"{limited}About {number(suffices)} (--max-running {suffices}) could use 99 % of all."
 
 
 def _beyond_s(level: Numbers, lasts_s: Numbers, reach: float) -> float:

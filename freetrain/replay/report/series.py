@@ -230,15 +230,6 @@ class Rhythm:
     lent_by_day: Numbers
 
 
-@dataclass(frozen=True, slots=True)
-class Week:
-    """A whole week from Monday to Sunday: its first day, and its idle and lent node-hours."""
-
-    begins: str
-    idle_node_hours: float
-    lent_node_hours: float
-
-
 def find_rhythm(holes: Holes, timeline: Timeline, zone: tzinfo) -> Rhythm | None:
     """The rhythm; None where the window is shorter than a week."""
     if holes.duration_s < 7 * _DAY_S or not len(holes):
@@ -247,28 +238,25 @@ def find_rhythm(holes: Holes, timeline: Timeline, zone: tzinfo) -> Rhythm | None
     return Rhythm(*_means(hours, "hour", 24), *_means(hours, "weekday", 7))
 
 
-def find_weeks(holes: Holes, timeline: Timeline, zone: tzinfo) -> tuple[Week, ...]:
-    """The weeks that lie in the window as a whole."""
-    if holes.duration_s < 7 * _DAY_S:
-        return ()
+def find_weeks(holes: Holes, timeline: Timeline, zone: tzinfo) -> pl.DataFrame:
+    """The weeks from Monday to Sunday that lie in the window as a whole, with their idle and lent node-hours."""
     # Clocks that are put forward make a week an hour shorter.
     is_whole = pl.col("lasts_s") >= (_WEEK_HOURS - 1) * SECONDS_PER_HOUR
     weeks = _hours(holes, timeline, zone).group_by("monday").agg(pl.col("lasts_s", "idle_s", "lent_s").sum())
-    columns = weeks.filter(is_whole).sort("monday").select("monday", pl.col("idle_s", "lent_s") / SECONDS_PER_HOUR)
-    return tuple(Week(str(monday), idle, lent) for monday, idle, lent in columns.iter_rows())
+    hours = (pl.col(f"{name}_s").alias(f"{name}_h") / SECONDS_PER_HOUR for name in ("idle", "lent"))
+    return weeks.filter(is_whole).sort("monday").select("monday", *hours)
 
 
-def about_weeks(weeks: tuple[Week, ...]) -> str:
+def about_weeks(weeks: pl.DataFrame) -> str:
     """How far weeks differ, in a sentence; empty for fewer than two."""
     if len(weeks) < 2:
         return ""
-    low, high = (pick(weeks, key=lambda week: week.idle_node_hours) for pick in (min, max))
-    lent = [week.lent_node_hours / week.idle_node_hours for week in weeks if week.idle_node_hours > 0]
+    (low, low_h, _), (high, high_h, _) = (pick(weeks.rows(), key=lambda week: week[1]) for pick in (min, max))
+    lent = [lent_h / idle_h for _, idle_h, lent_h in weeks.iter_rows() if idle_h > 0]
     least, most = (share(min(lent)), share(max(lent))) if lent else (share(None), share(None))
-    top = high.idle_node_hours
     return (
-        f"Of the {count(len(weeks), 'whole week')}, that of {low.begins} had the least idle node-hours "
-        f"({amount(low.idle_node_hours, top)}) and that of {high.begins} the most ({amount(top)}); "
+        f"Of the {count(len(weeks), 'whole week')}, that of {low} had the least idle node-hours "
+        f"({amount(low_h, high_h)}) and that of {high} the most ({amount(high_h)}); "
         f"{least} to {most} of them were lent."
     )
 

@@ -7,7 +7,7 @@ idle parts of nodes.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes
 from freetrain.replay.course import ReplayRecord
-from freetrain.replay.forecast_score import AHEAD_S, FARTHEST_S, ForecastError, ForecastScore
+from freetrain.replay.foresight import AHEAD_S, FARTHEST_S, ForecastError, ForecastScore
 from freetrain.replay.logs.model import EmptyHours, SiteLog
-from freetrain.replay.nodes import nodes_by_kind, nodes_by_partition
+from freetrain.replay.nodes import node_groups
 from freetrain.replay.outcome import (
     ReplayOutcome,
     ShareOutcome,
@@ -40,34 +40,26 @@ MIN_FORECASTS = 30
 """A share of fewer says nothing: a dozen nodes that leave together make 0 % of what was thought certain."""
 
 
-@dataclass(frozen=True, slots=True)
-class FigurePair:
-    """One figure of two cases: the daemon and what the holes allow, or all hours and those without empty ones."""
-
-    name: str
-    first: str
-    second: str
+FigurePair = tuple[str, str, str]
+"""The name of a figure, and what it is in the two cases that a table puts side by side."""
 
 
-def daemon_beside_holes(daemon: ReplayOutcome, allowed: ReplayOutcome) -> tuple[FigurePair, ...]:
+def daemon_beside_holes(daemon: ReplayOutcome, allowed: ReplayOutcome) -> Iterator[FigurePair]:
     """What the daemon would have got, and what the holes allow."""
-
-    def pair(name: str, show: Callable[[ReplayOutcome], str]) -> FigurePair:
-        return FigurePair(name, show(daemon), show(allowed))
-
     idle = allowed.idle_node_hours
-    return (
-        pair("of a dedicated machine’s work", lambda out: share(out.u_work)),
-        pair("of its samples (U of the paper)", lambda out: share(out.u_dedicated)),
-        pair("of the best division’s work", lambda out: share(out.u_oracle)),
-        pair("node-hours lent", lambda out: amount(out.lent_node_hours, idle)),
-        pair("node-hours trained", lambda out: amount(out.useful_node_hours, idle)),
-        pair("samples", lambda out: large(out.samples)),
-        pair("nodes taken back", lambda out: number(out.evictions)),
-        pair("in so many evictions", lambda out: number(out.forced_rescales)),
-        pair("rescales", lambda out: number(out.rescales)),
-        pair("starts", lambda out: number(out.starts)),
+    shown: tuple[tuple[str, Callable[[ReplayOutcome], str]], ...] = (
+        ("of a dedicated machine’s work", lambda out: share(out.u_work)),
+        ("of its samples (U of the paper)", lambda out: share(out.u_dedicated)),
+        ("of the best division’s work", lambda out: share(out.u_oracle)),
+        ("node-hours lent", lambda out: amount(out.lent_node_hours, idle)),
+        ("node-hours trained", lambda out: amount(out.useful_node_hours, idle)),
+        ("samples", lambda out: large(out.samples)),
+        ("nodes taken back", lambda out: number(out.evictions)),
+        ("in so many evictions", lambda out: number(out.forced_rescales)),
+        ("rescales", lambda out: number(out.rescales)),
+        ("starts", lambda out: number(out.starts)),
     )
+    return ((name, show(daemon), show(allowed)) for name, show in shown)
 
 
 def with_and_without(record: ReplayRecord, empty: EmptyHours | None) -> tuple[FigurePair, ...]:
@@ -79,11 +71,11 @@ def with_and_without(record: ReplayRecord, empty: EmptyHours | None) -> tuple[Fi
     hours = record.holes.duration_s / SECONDS_PER_HOUR
     shares = share(ratio(trained_h, idle_h)), share(ratio(rest.lent_node_hours, rest.idle_node_hours))
     return (
-        FigurePair("hours", amount(hours), amount(hours - empty.hours, hours)),
-        FigurePair("idle node-hours", amount(idle_h), amount(rest.idle_node_hours, idle_h)),
-        FigurePair("of them with trainings", amount(trained_h, idle_h), amount(rest.lent_node_hours, idle_h)),
-        FigurePair("their share", *shares),
-        FigurePair("samples", large(record.samples), large(rest.samples)),
+        ("hours", amount(hours), amount(hours - empty.hours, hours)),
+        ("idle node-hours", amount(idle_h), amount(rest.idle_node_hours, idle_h)),
+        ("of them with trainings", amount(trained_h, idle_h), amount(rest.lent_node_hours, idle_h)),
+        ("their share", *shares),
+        ("samples", large(record.samples), large(rest.samples)),
     )
 
 
@@ -103,16 +95,9 @@ class GroupRow:
     median_s: float
 
 
-def by_kind(log: SiteLog) -> tuple[GroupRow, ...]:
-    """By kind of node, most idle node-hours first; nothing where there is one kind only."""
-    return _rows(log.holes, nodes_by_kind(log))
-
-
-def by_partition(log: SiteLog) -> tuple[GroupRow, ...]:
-    """By partition, which is the nodes on which its jobs ran; nothing where there is one only."""
-    if log.logged is None:
-        return ()
-    return _rows(log.holes, nodes_by_partition(log.logged))
+def group_tables(log: SiteLog) -> tuple[tuple[str, tuple[GroupRow, ...]], ...]:
+    """By kind of node and by partition, most idle node-hours first; no rows where there is one of them only."""
+    return tuple((what, _rows(log.holes, groups)) for what, groups in node_groups(log).items())
 
 
 def _rows(holes: Holes, groups: Iterable[tuple[str, NDArray[np.intp]]]) -> tuple[GroupRow, ...]:
@@ -131,7 +116,7 @@ def _rows(holes: Holes, groups: Iterable[tuple[str, NDArray[np.intp]]]) -> tuple
             )
         )
     rows.sort(key=lambda row: (-row.idle_node_hours, row.name))
-    return tuple(rows) if len(rows) > 1 else ()
+    return tuple(rows)
 
 
 @dataclass(frozen=True, slots=True)

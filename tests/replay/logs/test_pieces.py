@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 
 from freetrain.errors import InputError
-from freetrain.replay.logs import ReadOptions, SiteLog, read_site_log, reader, sacct_json, source
-from freetrain.replay.logs.busy import read_node_events
+from freetrain.replay.logs import ReadOptions, SiteLog, read_site_log, reader, source, traces
+from freetrain.replay.logs.other_logs import read_node_events, read_swf
 from freetrain.replay.logs.parsed import RowTally
 from freetrain.replay.logs.sacct_jobs import read_sacct
-from freetrain.replay.logs.sacct_json import rows_of_json
 from freetrain.replay.logs.sacct_text import find_headers
 from freetrain.replay.logs.source import read_pieces, read_source
-from freetrain.replay.logs.swf import read_swf
+from freetrain.replay.logs.traces import NO_TRACE, rows_of_json
 from tests.replay.logs.build import HEADER, Write, read, row, sacct
 from tests.replay.logs.test_odd_logs import EXPECTED, FOLDER, options_of
 
@@ -108,7 +107,7 @@ def test_a_file_is_not_kept_open_before_its_turn(write: Write, monkeypatch: pyte
 def test_the_text_of_a_large_log_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     for name, size in (("_CHUNK_BYTES", 1 << 16), ("_PIECE_BYTES", 1 << 16), ("_MAX_LINE_BYTES", 1 << 17)):
         monkeypatch.setattr(source, name, size)
-    monkeypatch.setattr(sacct_json, "_LINES_AT_ONCE", 100)
+    monkeypatch.setattr(traces, "_LINES_AT_ONCE", 100)
     path = tmp_path / "log"
     path.write_text("".join(large_log(kind)))
     assert path.stat().st_size > LARGE_BYTES
@@ -130,7 +129,7 @@ def read_through(path: Path, kind: str) -> RowTally:
     elif kind == "node events":
         read_node_events(read_pieces(path), 0, "UTC", tally)
     else:
-        read_sacct(rows_of_json(read_pieces(path), "log"), "log", 0, ReadOptions(), tally)
+        read_sacct(rows_of_json(read_pieces(path), NO_TRACE, "log"), 0, ReadOptions(), tally)
     return tally
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freetrain.errors import InputError
-from freetrain.replay.logs.sacct_json import jobs_of_json
+from freetrain.replay.logs.traces import jobs_of_json
 from tests.replay.logs.build import HEADER, Write, holes_of, hour, read, row, sacct
 
 

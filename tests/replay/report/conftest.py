@@ -20,7 +20,7 @@ from freetrain.replay.as_daemon.lent import Timing
 from freetrain.replay.course import ReplayRecord, ReplaySetup
 from freetrain.replay.driver import Replay
 from freetrain.replay.foresight import Foresight
-from freetrain.replay.logs.model import RejectedRow, RowCount, SiteLog
+from freetrain.replay.logs import RejectedRow, RowCount, SiteLog
 from freetrain.replay.outcome import outcome_of
 from freetrain.replay.report import ReplaySetting, ReportInput
 from freetrain.replay.study import DaemonSetup, Study, replay_as_daemon, study_as_daemon

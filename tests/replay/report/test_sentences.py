@@ -11,7 +11,6 @@ from freetrain.replay.outcome import SiteOutcome
 from freetrain.replay.report import ReportInput
 from freetrain.replay.report.sentences import (
     about_plateau,
-    find_plateau,
     headline,
     parts_of_idle_time,
     tiles,
@@ -76,10 +75,10 @@ def test_the_parts_of_idle_time_make_a_whole_and_are_rounded_alike(daemon_report
     done = daemon_report.study.as_daemon
     assert done is not None
     parts = parts_of_idle_time(done.outcome, done.record)
-    assert [part.kind for part in parts] == ["useful", "starting", "lost", "unlent"]
-    assert sum(part.node_hours for part in parts) == pytest.approx(done.outcome.idle_node_hours, rel=1e-4)
+    assert [kind for kind, _, _ in parts] == ["useful", "starting", "lost", "unlent"]
+    assert sum(node_hours for _, _, node_hours in parts) == pytest.approx(done.outcome.idle_node_hours, rel=1e-4)
     allowed = parts_of_idle_time(daemon_report.study.outcome, daemon_report.study.record)
-    assert [part.kind for part in allowed] == ["useful", "lost", "unlent"]
+    assert [kind for kind, _, _ in allowed] == ["useful", "lost", "unlent"]
 
 
 @pytest.mark.parametrize(
@@ -105,28 +104,26 @@ def trainers(count: int) -> tuple[Trainer, ...]:
 def test_idle_nodes_beyond_what_the_trainers_can_use_are_a_plateau() -> None:
     holes = make_holes([(node, 0, 3600) for node in range(10)], 10, 3600)
     runs = make_record(holes, trainers(9), max_running=3).runs
-    plateau = find_plateau(holes, runs, 3)
-    assert plateau is not None
-    assert (plateau.reach_nodes, plateau.beyond_node_hours, plateau.share) == (6, 4.0, 0.4)
-    assert plateau.suffices == 5
-    assert "--max-running 5" in about_plateau(plateau)
+    assert plain(about_plateau(holes, runs, 3)) == (
+        "3 trainers at once can use 6 nodes at most: 4.0 idle node-hours, 40.0 % of all, lay above that. About 5 "
+        "(--max-running 5) could use 99 % of all."
+    )
 
 
 def test_where_more_would_not_help_nothing_is_said() -> None:
     holes = make_holes([(node, 0, 3600) for node in range(6)], 10, 3600)
-    assert find_plateau(holes, make_record(holes, trainers(9), max_running=3).runs, 3) is None
-    assert find_plateau(holes, (), 3) is None
+    assert about_plateau(holes, make_record(holes, trainers(9), max_running=3).runs, 3) == ""
+    assert about_plateau(holes, (), 3) == ""
 
 
 def test_a_peak_of_less_than_one_percent_does_not_count() -> None:
     rows = [(0, 0.0, 100_000.0), *((node, 10.0, 20.0) for node in range(1, 20))]
     holes = make_holes(rows, 20, 100_000)
-    assert find_plateau(holes, make_record(holes, trainers(1), max_running=1).runs, 1) is None
+    assert about_plateau(holes, make_record(holes, trainers(1), max_running=1).runs, 1) == ""
 
 
 def test_who_lacks_trainers_is_told_so_and_not_to_raise_the_limit() -> None:
     holes = make_holes([(node, 0, 3600) for node in range(10)], 10, 3600)
-    plateau = find_plateau(holes, make_record(holes, trainers(2), max_running=5).runs, 5)
-    assert plateau is not None
-    assert "--max-running" not in about_plateau(plateau)
-    assert "No more trainers came" in about_plateau(plateau)
+    sentence = about_plateau(holes, make_record(holes, trainers(2), max_running=5).runs, 5)
+    assert "--max-running" not in sentence
+    assert "No more trainers came" in sentence

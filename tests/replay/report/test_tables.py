@@ -17,7 +17,7 @@ from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
 from freetrain.replay.as_daemon.lent import Timing
 from freetrain.replay.course import ReplayRecord, SiteImpact
-from freetrain.replay.forecast_score import FARTHEST_S, Calibration, ForecastError, ForecastScore
+from freetrain.replay.foresight import FARTHEST_S, Calibration, ForecastError, ForecastScore
 from freetrain.replay.logs.model import (
     IdlePart,
     IdleShares,
@@ -31,10 +31,10 @@ from freetrain.replay.report import ReportInput
 from freetrain.replay.report.page import render
 from freetrain.replay.report.sentences import about_site
 from freetrain.replay.report.tables import (
-    by_kind,
-    by_partition,
+    GroupRow,
     daemon_beside_holes,
     forecast_tables,
+    group_tables,
     shown_shares,
     trainer_kinds,
     trainer_rows,
@@ -53,8 +53,8 @@ def test_the_page_shows_what_the_daemon_gets_beside_what_the_holes_allow(
     page = render(daemon_report)
     daemon = daemon_report.study.as_daemon
     assert daemon is not None
-    for row in daemon_beside_holes(daemon.outcome, daemon_report.study.outcome):
-        assert f'<td class="n">{row.first}</td><td class="n">{row.second}</td>' in page
+    for _, gets, allowed in daemon_beside_holes(daemon.outcome, daemon_report.study.outcome):
+        assert f'<td class="n">{gets}</td><td class="n">{allowed}</td>' in page
 
 
 def test_the_sentence_about_the_site_tells_how_many_jobs_of_the_site_meet_fragments() -> None:
@@ -95,6 +95,14 @@ def log(report: ReportInput) -> SiteLog:
 def of_kinds(log: SiteLog, kinds: Mapping[str, tuple[str, ...]]) -> SiteLog:
     kind_of = {name: kind for kind, names in kinds.items() for name in names}
     return replace(log, holes=replace(log.holes, kind_of=kind_of))
+
+
+def by_kind(log: SiteLog) -> tuple[GroupRow, ...]:
+    return dict(group_tables(log))["kind of node"]
+
+
+def by_partition(log: SiteLog) -> tuple[GroupRow, ...]:
+    return dict(group_tables(log))["partition"]
 
 
 def test_idle_time_is_told_by_kind_of_node(log: SiteLog) -> None:

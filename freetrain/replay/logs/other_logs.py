@@ -1,4 +1,4 @@
-"""The Standard Workload Format of the Parallel Workloads Archive."""
+"""Logs of other systems: the Standard Workload Format of the Parallel Workloads Archive, and events of nodes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
+from freetrain.replay.logs.busy import BusyTimes
 from freetrain.replay.logs.machine import LoggedMachine, uniform_machine
 from freetrain.replay.logs.nodelists import MAX_NODES
 from freetrain.replay.logs.parsed import (
@@ -21,7 +23,8 @@ from freetrain.replay.logs.parsed import (
     sort_out,
 )
 from freetrain.replay.logs.rows import Lines, split_lines
-from freetrain.replay.logs.times import LATEST_S
+from freetrain.replay.logs.source import is_event_header
+from freetrain.replay.logs.times import LATEST_S, parse_times
 
 _FIELDS = 18
 _COLUMNS = {
@@ -51,7 +54,9 @@ def read_swf(pieces: Iterable[bytes], file: int, tally: RowTally) -> ParsedFile:
         for name, number in _header(lines):
             header.setdefault(name, number)
         body = np.flatnonzero((lines.end > lines.start) & ~_comments(lines))
-        waiting.append(_numbers(rows_of_width(lines, body, _FIELDS, "SWF", _COLUMNS, (file, lines_before), tally)))
+        rows = rows_of_width(lines, body, _FIELDS, "SWF", _COLUMNS, (file, lines_before), tally)
+        numbers = (name for name in _COLUMNS if name not in ("job", "partition"))
+        waiting.append(rows.with_columns(pl.col(name).cast(pl.Float64, strict=False) for name in numbers))
         lines_before += piece.count(b"\n")
     begin_s = float(header.get("UnixStartTime", 0))
     if not 0 < begin_s <= LATEST_S:
@@ -77,17 +82,11 @@ def _header(lines: Lines) -> Iterator[tuple[str, int]]:
             yield match[1], int(match[2])
 
 
-def _comments(lines: Lines) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _comments(lines: Lines) -> NDArray[np.bool_]:
     characters = np.frombuffer(lines.data, np.uint8)
     first = characters[np.minimum(lines.start, max(len(characters) - 1, 0))]
-    comments: np.ndarray[tuple[int], np.dtype[np.bool_]] = first == ord(";")
+    comments: NDArray[np.bool_] = first == ord(";")
     return comments
-
-
-def _numbers(rows: pl.DataFrame) -> pl.DataFrame:
-    return rows.with_columns(
-        pl.col(name).cast(pl.Float64, strict=False) for name in _COLUMNS if name not in ("job", "partition")
-    )
 
 
 def _timed(rows: pl.DataFrame, begin_s: float) -> pl.DataFrame:
@@ -137,3 +136,86 @@ def _machine(header: Mapping[str, int]) -> LoggedMachine | None:
     if not (0 < nodes <= MAX_NODES and each <= _MAX_CORES):
         return None
     return uniform_machine("the log's header", nodes, each)
+
+
+_KEPT = ("file", "line", "t_s", "node", "is_idle")
+_STATES = {"1": True, "0": False, "true": True, "false": False}
+
+
+def read_node_events(pieces: Iterable[bytes], file: int, timezone: str, tally: RowTally) -> pl.DataFrame:
+    """The events of one file: columns file, line, t_s, node, idle; rows in the file's order.
+
+    Each piece of its text ends at the end of a line, and the header is in the first.
+    """
+    names: list[str] = []
+    events, lines_before = [], 0
+    for piece in pieces:
+        lines = split_lines(piece, ",")
+        begin = 0
+        if not names:
+            header = next(line for line in range(len(lines)) if is_event_header(lines.text(line)))
+            names = [name.strip().lower() for name in lines.text(header).split(",")]
+            begin = header + 1
+            before = sum(bool(lines.text(line).strip()) for line in range(header))
+            tally.read += before
+            tally.ignore("before the header", before)
+        body = np.arange(begin, len(lines), dtype=np.int64)
+        body = body[lines.end[body] > lines.start[body]]
+        columns = {name: names.index(name) for name in ("t", "node", "idle")}
+        place = file, lines_before
+        rows = rows_of_width(lines, body, len(names), "the header", columns, place, tally)
+        events.append(_sound(_typed(rows, timezone), tally))
+        lines_before += piece.count(b"\n")
+    return pl.concat(events)
+
+
+def _typed(rows: pl.DataFrame, timezone: str) -> pl.DataFrame:
+    # A plain number is a time here, zero among them: simulated logs begin there.
+    number_s = rows["t"].str.strip_chars().cast(pl.Float64, strict=False)
+    written_s = parse_times(
+        pl.select(pl.when(number_s.is_null()).then(rows["t"])).to_series().fill_null(""), timezone
+    )
+    return rows.with_columns(
+        pl.select(pl.coalesce(number_s, written_s)).to_series().alias("t_s"),
+        pl.col("node").str.strip_chars(),
+        pl.col("idle").str.strip_chars().str.to_lowercase().replace_strict(_STATES, default=None).alias("is_idle"),
+    )
+
+
+def busy_times(events: pl.DataFrame, tally: RowTally) -> BusyTimes:
+    """When nodes are busy; a node's state before its first event is the opposite of what that event says."""
+    names, node = np.unique(events["node"].to_numpy().astype(str), return_inverse=True)
+    t_s, idle = events["t_s"].to_numpy(), events["is_idle"].to_numpy()
+    # Stable: of events at the same time, the later row is the later change.
+    order = np.lexsort((t_s, node))
+    node, t_s, idle = node[order].astype(np.int32), t_s[order], idle[order]
+    first = np.append(True, node[1:] != node[:-1])
+    change = first | np.append(True, idle[1:] != idle[:-1])
+    tally.ignore("repeats the node's state", int((~change).sum()))
+    node, t_s, idle, first = node[change], t_s[change], idle[change], first[change]
+    last = np.append(first[1:], True)
+    opening = first & idle
+    begin = np.where(opening, -np.inf, t_s)
+    end = np.where(last, np.inf, np.append(t_s[1:], np.inf))
+    # From each change to busy to the node's next event; and before a first change to idle.
+    starts = np.concatenate([begin[~idle], begin[opening]])
+    ends = np.concatenate([end[~idle], t_s[opening]])
+    nodes = np.concatenate([node[~idle], node[opening]])
+    lasting = ends > starts
+    each = np.arange(lasting.sum(), dtype=np.int32)
+    return BusyTimes(tuple(names.tolist()), nodes[lasting], each, starts[lasting], ends[lasting])
+
+
+def _sound(rows: pl.DataFrame, tally: RowTally) -> pl.DataFrame:
+    sound, _ = sort_out(
+        rows,
+        tally,
+        _KEPT,
+        ignored=[(pl.col("t").str.to_lowercase().str.strip_chars() == "t", "repeated header")],
+        bad=[
+            (~(pl.col("t_s").abs() <= LATEST_S).fill_null(False), pl.format("t '{}' is not a time", "t")),
+            (pl.col("node") == "", "names no node"),
+            (pl.col("is_idle").is_null(), pl.format("idle '{}' is neither 0 nor 1", "idle")),
+        ],
+    )
+    return sound
