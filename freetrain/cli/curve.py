@@ -14,7 +14,7 @@ import click
 from freetrain.cli.helping import command
 from freetrain.cli.listing import print_json, print_table
 from freetrain.cli.options import argument, json_option, option
-from freetrain.cli.site import Site
+from freetrain.cli.site import SiteContext
 from freetrain.client.trainings import speeds_in_tag
 from freetrain.core.bounds import SERVERS
 from freetrain.core.observed import SeenCosts, SizeChange
@@ -73,7 +73,7 @@ def curve_command(
         "Its job: how fast the daemon has learned that it is on which kinds of nodes is shown, and saved.",
         metavar="ID",
     ),
-    site: Site,
+    site: SiteContext,
     as_json: bool = json_option,
 ) -> None:
     """Show a trainer's throughput by number of nodes: as measured, and as fitted between and beyond.
@@ -247,7 +247,7 @@ def _fastest(points: Sequence[Point], model: ServerModel) -> str:
 # -- kinds of nodes
 
 
-def _published(job: str, site: Site) -> TrainerStatus:
+def _published(job: str, site: SiteContext) -> TrainerStatus:
     """What the daemon with this configuration published last of a job: its speeds, and rates at speed 1."""
     known = site.standing.trainers.get(job)
     if known is None:

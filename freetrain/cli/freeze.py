@@ -10,7 +10,7 @@ import click
 
 from freetrain.cli.helping import command
 from freetrain.cli.options import argument, option
-from freetrain.cli.site import Site
+from freetrain.cli.site import SiteContext
 from freetrain.config import FreezeSettings
 from freetrain.elastic.on_node.freezing import Freezer, FrozenTask
 from freetrain.errors import InputError
@@ -28,7 +28,7 @@ def freeze_command(
         metavar="PATH",
     ),
     verbose: bool = option("-v --verbose", "Say what happens."),
-    site: Site,
+    site: SiteContext,
     command: tuple[str, ...] = argument(nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND…"),
 ) -> None:
     """Run a program that cannot save itself, so that a task that loses its node loses no work.
@@ -57,7 +57,7 @@ def _find_freezer(settings: FreezeSettings, name: str) -> Freezer:
     return Freezer(settings.launch[name], settings.save[name], settings.thaw[name], settings.within)
 
 
-def _tag_of(array: str, site: Site) -> Tag:
+def _tag_of(array: str, site: SiteContext) -> Tag:
     """The tag of the array whose task this is; an empty one outside of a filler."""
     tasks = site.slurm.job(array) if array else []
     return next((tag for task in tasks if (tag := tag_in(task.comment))), Tag())

@@ -20,7 +20,7 @@ from rich.text import Text
 from freetrain.cli.helping import command
 from freetrain.cli.listing import LISTING, Shape, print_json
 from freetrain.cli.options import Duration, argument, json_option, option, read_nodes
-from freetrain.cli.site import Site
+from freetrain.cli.site import SiteContext
 from freetrain.client.documents import jobs_document, status_document
 from freetrain.client.trainings import RUNNING, STARTING, WAITING, ListedTraining, find_trainings, state_word
 from freetrain.core.fragment import End
@@ -94,7 +94,7 @@ _COSTS = ("scale_up_s", "scale_down_s", "start_s", "boot_s")
 
 
 @command("jobs", context_settings=LISTING, first=("--user", "--states", "--nodelist", "--json", "--format"))
-def jobs_command(chosen: Chosen, shape: Shape, site: Site) -> None:
+def jobs_command(chosen: Chosen, shape: Shape, site: SiteContext) -> None:
     """List the trainings that freetrain lends nodes to, or that wait for some, with what is wrong with their tags.
 
     Slurm is asked which run where; what the daemon found at its last look says the rest. Anybody may ask. COSTS
@@ -130,7 +130,9 @@ def _cells(training: ListedTraining) -> tuple[str, ...]:
 
 
 @command("explain")
-def explain_command(site: Site, as_json: bool = json_option, what: str = argument(metavar="JOB|NODE")) -> None:
+def explain_command(
+    site: SiteContext, as_json: bool = json_option, what: str = argument(metavar="JOB|NODE")
+) -> None:
     """Say in sentences why a training has as many nodes as it has, or why a node is lent or not.
 
     JOB is a training's id, as 'freetrain jobs' shows it, or any job of the site's. What was decided, and what
@@ -161,7 +163,7 @@ _ROWS_BESIDE = 8
 
 @command("top")
 def top_command(
-    site: Site,
+    site: SiteContext,
     chosen: Chosen,
     interval_s: float = option("--interval", "Time between two looks.", type=Duration(least_s=0.2), default="2s"),
     once: bool = option("--once", "Print it once, and end."),

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import date, datetime
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from freetrain import __version__
 from freetrain.cli.helping import RenamedOption, command
 from freetrain.cli.listing import LISTING, Shape, command_line
 from freetrain.cli.options import option, read_nodes, read_time, since_option
-from freetrain.cli.site import Site
+from freetrain.cli.site import SiteContext
 from freetrain.client.daemons_ledger import Books, Key, course_of, entries_of, month_of, read_books
 from freetrain.config import Config, Prices
 from freetrain.core.fragment import Fragment, LentTime
@@ -46,23 +47,18 @@ def _read_keys(_context: click.Context, _option: click.Parameter, text: str) -> 
         raise click.BadParameter(f"write some of {', '.join(Key)}, as month,account") from error
 
 
+_time = partial(option, callback=read_time, type=str, metavar="TIME")
+
+
 @command("ledger", context_settings=LISTING, first=("--month", "--from", "--until", "--by", "--report"))
 def ledger_command(
     *,
-    site: Site,
+    site: SiteContext,
     month: str | None = option(
         "--month", "This month, or last: the one before  [default: the present one].", metavar="YYYY-MM"
     ),
-    from_s: float | None = option(
-        "--from",
-        "From then on, as 2026-01-31T08:00 or now-30days.",
-        callback=read_time,
-        type=str,
-        metavar="TIME",
-    ),
-    until_s: float | None = option(
-        "--until", "Until then  [default: now].", callback=read_time, type=str, metavar="TIME"
-    ),
+    from_s: float | None = _time("--from", "From then on, as 2026-01-31T08:00 or now-30days."),
+    until_s: float | None = _time("--until", "Until then  [default: now]."),
     keys: tuple[Key, ...] = option(
         "--by",
         f"For each of what there is a line: {', '.join(Key)}.",
@@ -104,7 +100,7 @@ def ledger_command(
     shape.print(document, columns, rows, right=_FIGURES, otherwise="Nothing was lent in that time.")
 
 
-def _document(books: Books, entries: Entries, keys: Sequence[Key], site: Site) -> dict[str, Any]:
+def _document(books: Books, entries: Entries, keys: Sequence[Key], site: SiteContext) -> dict[str, Any]:
     found = [
         {**dict(zip(map(str, keys), names, strict=True)), **_facts(time_, site.config.prices)}
         for names, time_ in entries
@@ -204,7 +200,7 @@ _CHECK_COLUMNS = ("JOB", "NODE", "STARTED", "LEDGER", "ACCOUNTING", "WHAT")
 _AT_ONCE = 200
 
 
-def check_listing(books: Books, site: Site, shape: Shape) -> bool:
+def check_listing(books: Books, site: SiteContext, shape: Shape) -> bool:
     """Print what the two tell differently; whether there is anything.
 
     Raises:
@@ -269,7 +265,7 @@ _COLUMNS = ("JOB", "TRAINER", "USER", "NODE", "STARTED", "LASTED", "END", "DECIS
 @command("history", context_settings=LISTING, first=("--since", "--user", "--trainer", "--nodelist", "--limit"))
 def history_command(
     *,
-    site: Site,
+    site: SiteContext,
     since_s: float = since_option,
     trainer: str | None = option("--trainer", "Only this training's.", metavar="ID"),
     user: str | None = option("-u --user", "Only this user's."),
@@ -333,7 +329,7 @@ def _fragment_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
 @command("audit", context_settings=LISTING, first=("--since", "--decision", "--json", "--format", "--config"))
 def audit_command(
     *,
-    site: Site,
+    site: SiteContext,
     since_s: float = since_option,
     decision: str | None = option("--decision", "Only what this decision led to.", metavar="RUN:NUMBER"),
     shape: Shape,

@@ -239,7 +239,7 @@ since_option = option(
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class EndTime:
     """When something ends: at a time, or after a while; neither: it does not."""
 
     until_s: float | None = option(

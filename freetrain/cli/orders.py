@@ -17,8 +17,8 @@ import click
 
 from freetrain.cli.helping import command
 from freetrain.cli.listing import LISTING, Shape
-from freetrain.cli.options import Duration, End, argument, dry_run_option, option, read_nodes
-from freetrain.cli.site import AuditWriter, Site, who_am_i
+from freetrain.cli.options import Duration, EndTime, argument, dry_run_option, option, read_nodes
+from freetrain.cli.site import AuditWriter, SiteContext, who_am_i
 from freetrain.config import Config
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
@@ -54,7 +54,7 @@ from freetrain.slurm.tags import WrongTag
 
 
 @command("nudge")
-def nudge_command(site: Site) -> None:
+def nudge_command(site: SiteContext) -> None:
     """Make the daemon on this machine look at the cluster at once; for scripts."""
     send_nudge(site.directory)
 
@@ -64,8 +64,8 @@ _LONGEST_REASON = 200
 
 @command("pause")
 def pause_command(
-    site: Site,
-    end: End,
+    site: SiteContext,
+    end: EndTime,
     reason: str = option("--reason", "Why; everybody sees it.", default="", show_default=False),
     dry_run: bool = dry_run_option,
 ) -> None:
@@ -85,7 +85,7 @@ def pause_command(
     _tell_daemon(site)
 
 
-def _end_pause(site: Site, dry_run: bool) -> None:
+def _end_pause(site: SiteContext, dry_run: bool) -> None:
     stop_file = stop_file_there(site.config.state)
     stops = f" Nothing is lent while {stop_file} exists: remove it." if stop_file else ""
     if read_pause(site.directory, time.time()) is None:
@@ -100,7 +100,7 @@ def _end_pause(site: Site, dry_run: bool) -> None:
     _tell_daemon(site)
 
 
-def _tell_daemon(site: Site, and_so: str = "", must_run: bool = False) -> None:
+def _tell_daemon(site: SiteContext, and_so: str = "", must_run: bool = False) -> None:
     """Let the daemon look at once; say so if there is none."""
     if is_claimed(site.directory):
         site.nudge()
@@ -117,7 +117,7 @@ _WHEN = "from the daemon's next look on"
 
 @command("resume")
 def resume_command(
-    site: Site,
+    site: SiteContext,
     dry_run: bool = option("--dry-run", "Print what would be done."),
     id_: str | None = argument(metavar="ID", required=False),
 ) -> None:
@@ -144,7 +144,7 @@ def resume_command(
     click.echo(_what_is_so(submission, known))
 
 
-def _known_state(site: Site, id_: str) -> TrainerState | None:
+def _known_state(site: SiteContext, id_: str) -> TrainerState | None:
     known = site.standing.trainers.get(id_)
     return next((state for state in TrainerState if known and state == known.state), None)
 
@@ -187,8 +187,8 @@ _NOTHING_TAKEN_BACK = ", and nothing is taken back before"
 @command("drain", context_settings=LISTING, first=("--until", "--for", "--wait", "--timeout", "--dry-run"))
 def drain_command(
     *,
-    site: Site,
-    end: End,
+    site: SiteContext,
+    end: EndTime,
     wait: bool = option("--wait", "Return when no fragment is left on the nodes; status 75 if one stays."),
     timeout_s: float = option(
         "--timeout", "How long --wait waits at most.", type=Duration(endless=True), default=_PATIENCE
@@ -222,7 +222,7 @@ def drain_command(
 
 
 @command("undrain")
-def undrain_command(site: Site, dry_run: bool = dry_run_option, nodes: str = argument()) -> None:
+def undrain_command(site: SiteContext, dry_run: bool = dry_run_option, nodes: str = argument()) -> None:
     """Let freetrain lend NODES again that were drained."""
     names = read_nodes(nodes)
     now_s = time.time()
@@ -238,7 +238,7 @@ def undrain_command(site: Site, dry_run: bool = dry_run_option, nodes: str = arg
     _tell_daemon(site, _NOTHING_TAKEN_BACK)
 
 
-def _list(site: Site, shape: Shape) -> None:
+def _list(site: SiteContext, shape: Shape) -> None:
     drains = read_drains(site.directory, time.time())
     shape.begin(site.standing)
     entries = [{"nodes": sorted(drain.nodes), "until": drain.until_s} for drain in drains]
@@ -257,7 +257,7 @@ def _require_known(names: Nodes, snapshot: Snapshot, queue: FragmentQueue) -> No
         click.echo(f"freetrain: {fold_nodes(outside)} is not in {queue} and is never lent.", err=True)
 
 
-def _wait_until_empty(names: Nodes, site: Site, timeout_s: float) -> None:
+def _wait_until_empty(names: Nodes, site: SiteContext, timeout_s: float) -> None:
     """Return when the daemon lends nothing there any more, and nothing that it lent is left."""
     deadline_s = time.monotonic() + timeout_s
     while True:
@@ -291,7 +291,7 @@ _YES = option("--yes", "Do not ask.")
 
 @command("cancel")
 def cancel_command(
-    site: Site,
+    site: SiteContext,
     yes: bool = _YES,
     dry_run: bool = option("--dry-run", "Print what Slurm would be ordered to do."),
     id_: str = argument(metavar="ID"),
@@ -346,7 +346,7 @@ def _perform(gateway: Gateway, order: Command, submission: Submission) -> None:
 
 @command("panic")
 def panic_command(
-    site: Site, yes: bool = _YES, dry_run: bool = option("--dry-run", "Print the commands.")
+    site: SiteContext, yes: bool = _YES, dry_run: bool = option("--dry-run", "Print the commands.")
 ) -> None:
     """Take everything back now and lend nothing more: no daemon is needed for it.
 

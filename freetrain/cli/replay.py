@@ -73,17 +73,18 @@ def _definitions(context: click.Context, option: click.Parameter, wanted: bool) 
         context.exit()
 
 
+_logs = argument(nargs=-1, required=True, type=click.Path(path_type=Path), metavar="LOG…")
+_definitions_option = option(
+    "--definitions",
+    "Print what each figure of the outcome means, and end.",
+    is_eager=True,
+    callback=_definitions,
+)
+
+
 @command("replay", first=("--trainers", "--policy", "--objective", "--machine", "--report"))
 def replay_command(
-    *,
-    logs: tuple[Path, ...] = argument(nargs=-1, required=True, type=click.Path(path_type=Path), metavar="LOG…"),
-    options: ReplayOptions,
-    definitions: bool = option(
-        "--definitions",
-        "Print what each figure of the outcome means, and end.",
-        is_eager=True,
-        callback=_definitions,
-    ),
+    *, logs: tuple[Path, ...] = _logs, options: ReplayOptions, definitions: bool = _definitions_option
 ) -> None:
     """Replay a scheduler's log and show what its idle nodes would have trained.
 

@@ -92,13 +92,13 @@ def who_am_i() -> str:
     return f"{name} (sudo by {behind})" if behind not in ("", name) else name
 
 
-class Site:
+class SiteContext:
     """What follows from a configuration, each looked up when it is first asked for; None: the default one.
 
     A command has one as its parameter ``site``, by ``--config``.
     """
 
-    option: ClassVar = config_option_as("site", callback=lambda context, option, path: Site(path))
+    option: ClassVar = config_option_as("site", callback=lambda context, option, path: SiteContext(path))
 
     def __init__(self, config_path: Path | None) -> None:
         self._config_path = config_path

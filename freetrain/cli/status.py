@@ -11,7 +11,7 @@ import click
 from freetrain.cli.helping import command
 from freetrain.cli.listing import LISTING, Shape, print_json
 from freetrain.cli.options import json_option
-from freetrain.cli.site import Site
+from freetrain.cli.site import SiteContext
 from freetrain.client.documents import status_document
 from freetrain.config import ConfigError, Loaded, load_config
 from freetrain.daemon.reports.standing import Standing, find_standing
@@ -24,7 +24,7 @@ from freetrain.slurm.queries import PING
 
 
 @command("status", context_settings=LISTING)
-def status_command(site: Site, shape: Shape) -> None:
+def status_command(site: SiteContext, shape: Shape) -> None:
     """Say whether a daemon is at work on this machine, what stops it, and how much it lends; anybody may ask.
 
     The exit status is 0 if a daemon is at work and Slurm answers it, and 69 if not. Slurm is not asked. With -P,
@@ -58,7 +58,7 @@ class Health(IntEnum):
 
 
 @command("health")
-def health_command(site: Site, as_json: bool = json_option) -> None:
+def health_command(site: SiteContext, as_json: bool = json_option) -> None:
     """Say in one line whether all is well; Slurm is not asked, and anybody may ask.
 
     The exit status is 0 if a daemon is at work and Slurm answers it, 1 if it lends nothing, has refused the

@@ -13,7 +13,7 @@ import click
 
 from freetrain.cli.helping import group
 from freetrain.cli.options import argument, option
-from freetrain.cli.site import Site
+from freetrain.cli.site import SiteContext
 from freetrain.daemon.publisher import notify
 from freetrain.durations import show_duration
 from freetrain.errors import InputError
@@ -26,7 +26,7 @@ _STATUS_EVERY_S = 60.0
 
 @group("web", invoke_without_command=True)
 def web_command(
-    site: Site,
+    site: SiteContext,
     host: str = option("--host", "Address of this machine to listen on.", default="127.0.0.1"),
     port: int = option("--port", "0: any free one.", type=click.IntRange(0, 65535), default=9811),
 ) -> None:
@@ -57,7 +57,7 @@ def web_command(
 
 @web_command.command("token")
 def token_command(
-    site: Site,
+    site: SiteContext,
     lasts_s: float = option("--for", "How long it counts.", default="30d"),
     user: str | None = argument(required=False),
 ) -> None:
