@@ -18,7 +18,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from freetrain.cli.options import option, takes_options
+from freetrain.cli.options import option
 from freetrain.errors import InputError, StateError
 from freetrain.showing.words import printable
 
@@ -196,7 +196,3 @@ class Shape:
                 hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(columns)}."
                 raise InputError(f"--format: there is no column {name}.", hint)
         return [columns.index(name) for name in wanted]
-
-
-listing_options = takes_options(Shape, "shape")
-"""The options of a listing, which the command gets as one argument, ``shape``."""

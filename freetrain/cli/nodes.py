@@ -10,22 +10,20 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from math import inf
-from pathlib import Path
-
-import click
 
 from freetrain.cli.helping import command
-from freetrain.cli.listing import LISTING, Shape, listing_options
-from freetrain.cli.options import config_option
+from freetrain.cli.listing import LISTING, Shape
+from freetrain.cli.options import option
+from freetrain.cli.site import SiteContext
 from freetrain.client.documents import nodes_entry
-from freetrain.config import Config, ConfigError, load_config
+from freetrain.config import Config, ConfigError
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment
 from freetrain.core.node import Node, NodeState
 from freetrain.daemon.admission.admission import read_settings
 from freetrain.daemon.controls.pause import read_orders
 from freetrain.daemon.reports.look_status import gathered, groups_of
-from freetrain.daemon.reports.standing import Standing, find_standing
+from freetrain.daemon.reports.standing import Standing
 from freetrain.daemon.reports.status import NodeGroup
 from freetrain.daemon.rules import rules_of
 from freetrain.daemon.setup import launcher_of
@@ -49,48 +47,43 @@ _HOLE_COLUMNS = ("NODES", "COUNT", "UNTIL", "LASTS", "STATE")
 
 
 @command("nodes", context_settings=LISTING, first=("--holes", "--json", "--format", "--noheader", "--config"))
-@click.option(
-    "--holes",
-    is_flag=True,
-    help="Only nodes that the site's own jobs leave idle, lent ones too, and for how long; those wanted soonest "
-    "come first.",
-)
-@listing_options
-@config_option
-def nodes_command(config_path: Path | None, holes: bool, shape: Shape) -> None:
+def nodes_command(
+    *,
+    holes: bool = option(
+        "--holes",
+        "Only nodes that the site's own jobs leave idle, lent ones too, and for how long; those wanted soonest "
+        "come first.",
+    ),
+    shape: Shape,
+    site: SiteContext,
+) -> None:
     """List the nodes of the partition: lent or free, until when, or why they are not lent.
 
     This is what the daemon found at its last look, and what Slurm says has changed since. Where no daemon is at
     work nobody knows how long a node has been idle, or which job it would be kept for. A hole has no end where
     nobody knows who will want it. Anybody may ask.
     """
-    _list(config_path, shape, holes)
+    _list(site, shape, holes)
 
 
 @command("holes", context_settings=LISTING, hidden=True)
-@listing_options
-@config_option
-def holes_command(config_path: Path | None, shape: Shape) -> None:
+def holes_command(shape: Shape, site: SiteContext) -> None:
     """List the holes: the former name of 'freetrain nodes --holes'."""
-    _list(config_path, shape, holes=True)
+    _list(site, shape, holes=True)
 
 
-def _list(config_path: Path | None, shape: Shape, holes: bool) -> None:
-    config = load_config(config_path).config
-    standing = find_standing(config)
+def _list(site: SiteContext, shape: Shape, holes: bool) -> None:
+    config, standing = site.config, site.standing
     shape.begin(standing)
     gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout, in_parts=config.lend.in_parts)
     groups = find_node_groups(config, standing, gateway)
     groups = _holes(groups) if holes else groups
     what, version = ("holes", 1) if holes else ("nodes", 2)
-    document = {
-        "format": f"freetrain-{what}/{version}",
-        "daemon": standing.document(),
-        what: [asdict(nodes_entry(group)) for group in groups],
-    }
+    entries = {what: [asdict(nodes_entry(group)) for group in groups]}
     columns = _HOLE_COLUMNS if holes else _NODE_COLUMNS
     rows = [_row(group, standing.now_s, holes) for group in groups]
     otherwise = f"There are no {what} in partition {config.slurm.partition}."
+    document = site.document(f"freetrain-{what}/{version}", **entries)
     shape.print(document, columns, rows, right=("COUNT", "LASTS"), otherwise=otherwise)
 
 

@@ -178,8 +178,6 @@ def with_options(command: Command) -> Command:
     A parameter declares them by its default (:func:`option`, :func:`argument`, :func:`shared_option`). Without one
     its type does: a dataclass by its fields, another class by its attribute ``option``.
     """
-    if hasattr(command, "__click_params__"):  # they are decorators
-        return command
     types, made = get_type_hints(command), []
     for name, parameter in inspect.signature(command).parameters.items():
         kind = types[name]
