@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from freetrain.config import Log
 
 _PRIORITIES = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}
-# Packages whose info is about themselves.
-_CHATTY = {"alembic": "warning", "apscheduler": "error"}
+# A package whose info is about itself.
+_CHATTY = {"alembic": "warning"}
 
 
 def start_logging(wanted: Log) -> None:
