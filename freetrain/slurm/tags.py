@@ -19,8 +19,8 @@ from freetrain.slurm.comments import ANSWER
 TAG_PREFIX = "freetrain:"
 _BLANKS = " \t\r\n"
 
-# Readers of values, from the text behind each key: each raises a ValueError where the text is not such a value, with
-# the end of a sentence that begins with key and text.
+# Readers of values, from the text behind each key: each raises a ValueError where the text is not such a value,
+# with the end of a sentence that begins with key and text.
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _TIME = re.compile(r"20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}")
 _SPAN = re.compile(r"([1-9][0-9]{0,4})([mhd])")
