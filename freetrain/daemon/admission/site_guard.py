@@ -6,6 +6,7 @@ import logging
 
 from freetrain.config import Config
 from freetrain.core.cluster import Snapshot
+from freetrain.daemon.log_output import Problems
 from freetrain.slurm.errors import SlurmUnfitError
 from freetrain.slurm.finding import Finding, describe
 from freetrain.slurm.gateway import Gateway
@@ -42,7 +43,7 @@ def premise_of(config: Config, owners: Owners = frozenset(), account: str = "") 
 def owners_in(config: Config, snapshot: Snapshot) -> Owners:
     """The owners of all trainings that have been submitted."""
     submissions = find_submissions(snapshot.jobs, config.slurm.queue).values()
-    return frozenset((submission.owner, submission.tasks[0].account) for submission in submissions)
+    return frozenset((submission.owner, submission.account) for submission in submissions)
 
 
 def site_age_s(poll_s: float) -> float:
@@ -58,8 +59,7 @@ class SiteGuard:
         self._gateway = gateway
         self._max_age_s = site_age_s(poll_s)
         self._judged: tuple[Site, Premise, list[Finding]] | None = None
-        self._logged: frozenset[Finding] = frozenset()
-        self._problem = ""
+        self._problems = Problems()
         self._last: Site | None = None
         self._ask_now = 0
         self.site = Site({})
@@ -84,7 +84,7 @@ class SiteGuard:
                 "See docs/admins/ready.md.",
             )
         self._last = site.without_clock()
-        self._log(findings, site.problem, "warning")
+        self._log(findings, site.problem, acts=False)
 
     def why_not(self, config: Config, owners: Owners) -> str:
         """Reason why nothing may be lent at the moment; empty: nodes may be. Asks Slurm at most one question."""
@@ -96,7 +96,7 @@ class SiteGuard:
         findings = self._judge(site, premise_of(config, owners))
         unsafe = [finding for finding in findings if finding.is_unsafe]
         acts = config.lend.mode == "act"
-        self._log(findings, site.problem, "error" if acts else "warning")
+        self._log(findings, site.problem, acts)
         return f"Slurm's layout is unsafe: {unsafe[0].what.removesuffix('.')}" if unsafe and acts else ""
 
     def has_changed(self) -> bool:
@@ -114,16 +114,14 @@ class SiteGuard:
             self._judged = site, premise, list(advise(site, premise).findings)
         return self._judged[2]
 
-    def _log(self, findings: list[Finding], problem: str, level: str) -> None:
-        now = frozenset(findings)
-        for finding in findings:
-            if finding not in self._logged:
-                number = logging.ERROR if finding.is_unsafe and level == "error" else logging.WARNING
-                log.log(number, "%s Mend it with: %s", finding.what, "; ".join(finding.mend.splitlines()))
-        if any(finding.is_unsafe for finding in self._logged) and not any(finding.is_unsafe for finding in now):
+    def _log(self, findings: list[Finding], problem: str, acts: bool) -> None:
+        for finding in self._problems.new_among("findings", findings):
+            level = logging.ERROR if finding.is_unsafe and acts else logging.WARNING
+            log.log(level, "%s Mend it with: %s", finding.what, "; ".join(finding.mend.splitlines()))
+        is_unsafe = any(finding.is_unsafe for finding in findings)
+        if self._problems.has_changed("layout", is_unsafe) and not is_unsafe:
             log.info("Slurm's layout is safe again")
-        if problem and problem != self._problem:
+        if self._problems.is_new("accounting", problem):
             log.warning(
                 "Slurm's accounting does not say which QOS there are; what it answered before counts: %s", problem
             )
-        self._logged, self._problem = now, problem
