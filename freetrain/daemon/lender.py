@@ -13,7 +13,7 @@ from freetrain.config import Config
 from freetrain.core.decision import Decision
 from freetrain.core.fragment import End, FragmentState
 from freetrain.core.known_trainer import TrainerState
-from freetrain.daemon.admission.site_guard import SiteGuard
+from freetrain.daemon.admission.admission import SiteGuard
 from freetrain.daemon.controls.pause import OrdersReader
 from freetrain.daemon.executor import Executor, Mode
 from freetrain.daemon.live_cluster import NO_SNAPSHOT, LiveCluster, LookInputs
