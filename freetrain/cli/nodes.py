@@ -27,7 +27,8 @@ from freetrain.daemon.controls.pause import read_orders
 from freetrain.daemon.reports.look_status import gathered, groups_of
 from freetrain.daemon.reports.standing import Standing, find_standing
 from freetrain.daemon.reports.status import NodeGroup
-from freetrain.daemon.setup import launcher_of, rules_of
+from freetrain.daemon.rules import rules_of
+from freetrain.daemon.setup import launcher_of
 from freetrain.durations import show_duration
 from freetrain.lending.facts import Facts
 from freetrain.lending.memory import Memory

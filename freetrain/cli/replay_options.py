@@ -21,7 +21,7 @@ from freetrain.core.amounts import Amount
 from freetrain.core.objectives import OBJECTIVES
 from freetrain.core.power import NO_DRAW, PowerDraw
 from freetrain.core.trainer import Trainer
-from freetrain.daemon.setup import rules_of
+from freetrain.daemon.rules import rules_of
 from freetrain.errors import InputError, explained
 from freetrain.lending.rules import Share
 from freetrain.loop.cycle import Goal

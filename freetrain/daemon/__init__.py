@@ -15,7 +15,8 @@ To read, in this order:
   ``background.py``: work that no look waits for.
 - ``trainers/``: from what users submit to requests. ``admission/``: whether lending is safe at all.
   ``controls/``: stop, pause, drain and nudge. ``reports/``: status, metrics, log, mails.
-- ``setup.py``: from settings to the rules and parts of the loop; ``state_directory.py``: files.
+- ``rules.py``, ``setup.py``: from settings to the rules and parts of the loop; ``state_directory.py``:
+  files.
 - ``external_actions.py``: what happened to trainings by people's hands, and while nobody looked;
   ``publisher.py``, ``log_output.py``: what is kept and shown of each look.
 """

@@ -21,8 +21,9 @@ from freetrain.daemon.log_output import Problems
 from freetrain.daemon.reports.look_log import Rejects, tell_back_off, tell_findings, tell_unusable
 from freetrain.daemon.reports.look_status import status_of
 from freetrain.daemon.reports.status import LookStatus
+from freetrain.daemon.rules import roster_rules_of, rules_of
 from freetrain.daemon.second_opinions import SecondOpinions
-from freetrain.daemon.setup import launcher_of, roster_rules_of, rules_of, switches_of
+from freetrain.daemon.setup import launcher_of, switches_of
 from freetrain.daemon.trainers.progress_reader import ProgressFiles, ProgressReader
 from freetrain.daemon.trainers.training import Training
 from freetrain.lending.back_off import LostNode, LostNodes

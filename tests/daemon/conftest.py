@@ -14,7 +14,7 @@ from freetrain.core.known_trainer import TrainerState
 from freetrain.daemon.executor import Executor, Mode
 from freetrain.daemon.live_cluster import NO_SNAPSHOT, LiveCluster, LookInputs
 from freetrain.daemon.reports.look_log import tell_findings
-from freetrain.daemon.setup import roster_rules_of, rules_of
+from freetrain.daemon.rules import roster_rules_of, rules_of
 from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.daemon.trainers.training import RosterRules
 from freetrain.lending.facts import Facts

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from freetrain.config import Config
-from freetrain.daemon.setup import rules_of
+from freetrain.daemon.rules import rules_of
 from freetrain.lending.rules import PowerRules
 from freetrain.slurm.settings import SlurmSettings
 

@@ -17,7 +17,7 @@ import pytest
 from freetrain.config import Config
 from freetrain.core.decision import Placement, place
 from freetrain.core.problem import Counts, Problem
-from freetrain.daemon.setup import rules_of
+from freetrain.daemon.rules import rules_of
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
 from freetrain.replay.as_daemon.driver import DaemonReplay

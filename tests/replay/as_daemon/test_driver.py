@@ -15,7 +15,7 @@ from freetrain.core.holes import Holes, find_holes
 from freetrain.core.plan import Lend, Release
 from freetrain.core.power import PowerDraw
 from freetrain.core.trainer import KindChoice, Trainer
-from freetrain.daemon.setup import rules_of
+from freetrain.daemon.rules import rules_of
 from freetrain.lending.rules import Rules
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy

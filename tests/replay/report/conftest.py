@@ -13,7 +13,7 @@ import pytest
 from freetrain.config import Config
 from freetrain.core.holes import Holes, sorted_holes
 from freetrain.core.trainer import Trainer
-from freetrain.daemon.setup import rules_of
+from freetrain.daemon.rules import rules_of
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
 from freetrain.replay.as_daemon.lent import Timing

@@ -17,7 +17,7 @@ import pytest
 from freetrain.config import Config, Prices
 from freetrain.core.holes import Holes
 from freetrain.core.trainer import Trainer
-from freetrain.daemon.setup import rules_of
+from freetrain.daemon.rules import rules_of
 from freetrain.errors import FreetrainError, StateError
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
