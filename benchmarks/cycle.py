@@ -30,7 +30,7 @@ from benchmarks.machine import machine_facts, version_facts
 from freetrain.config import Config
 from freetrain.core.decision import Decision
 from freetrain.core.problem import Problem
-from freetrain.daemon.admission.site_guard import SiteGuard
+from freetrain.daemon.admission.admission import SiteGuard
 from freetrain.daemon.executor import Mode
 from freetrain.daemon.lender import Lender
 from freetrain.lab import Lab

@@ -6,8 +6,7 @@ import re
 import shlex
 from pathlib import Path
 
-from freetrain.slurm.tag_values import ArrayKind
-from freetrain.slurm.tags import KEYS, Tag, WrongTag, parse_tag
+from freetrain.slurm.tags import KEYS, ArrayKind, Tag, WrongTag, parse_tag
 from tests.test_docs import block
 
 PAGE = Path(__file__).parents[1] / "docs/users/tag.md"

@@ -20,8 +20,8 @@ Chained:  call it from the script that the site has already:
         return freetrain.modify(job, record)
     end
 
-The keys are made of freetrain/slurm/tags.py; what their values may be is read here as in tag_values.py, to which tests
-compare it. ]]
+The keys are made of freetrain/slurm/tags.py; what their values may be is read here as there, to which tests compare
+it. ]]
 
 local freetrain = {
     partition = "freetrain", -- as slurm.partition in freetrain.toml

@@ -20,8 +20,7 @@ from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
 from freetrain.slurm.opening import OpenedWhenAsked
 from freetrain.slurm.registration import submit
-from freetrain.slurm.tag_values import ArrayKind, read_range_of_nodes
-from freetrain.slurm.tags import Tag, WrongTag, check_values, format_tag
+from freetrain.slurm.tags import ArrayKind, Tag, WrongTag, check_values, format_tag, read_range_of_nodes
 
 # Longer than sbatch itself tries, a minute without a configuration: what it says in the end is clearer.
 _PATIENCE_S = 90.0

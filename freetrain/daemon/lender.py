@@ -13,11 +13,12 @@ from freetrain.config import Config
 from freetrain.core.decision import Decision
 from freetrain.core.fragment import End, FragmentState
 from freetrain.core.known_trainer import TrainerState
-from freetrain.daemon.admission.site_guard import SiteGuard
+from freetrain.daemon.admission.admission import SiteGuard
 from freetrain.daemon.controls.pause import OrdersReader
 from freetrain.daemon.executor import Executor, Mode
 from freetrain.daemon.live_cluster import NO_SNAPSHOT, LiveCluster, LookInputs
-from freetrain.daemon.reports.look_log import BackOffs, Rejects, tell_findings, tell_unusable
+from freetrain.daemon.log_output import Problems
+from freetrain.daemon.reports.look_log import Rejects, tell_back_off, tell_findings, tell_unusable
 from freetrain.daemon.reports.look_status import status_of
 from freetrain.daemon.reports.status import LookStatus
 from freetrain.daemon.rules import roster_rules_of, rules_of
@@ -82,7 +83,7 @@ class Lender:
         self._guard = guard
         self._progress = ProgressReader()
         self._rejects = Rejects()
-        self._back_offs = BackOffs(ledger)
+        self._problems = Problems()
         self._orders = OrdersReader()
         self.second_opinions = SecondOpinions(journal, Path(config.state.directory) / "second-opinions")
         self.second_opinions.one_in = config.decide.second_opinion
@@ -90,7 +91,6 @@ class Lender:
         self._launcher = launcher_of(config, gateway)
         self._stays_kept_s = -float("inf")
         self._remember()
-        self._unusable = frozenset[str]()
         self._links = UNKNOWN_LINKS
         self.last_plan_s: float | None = None
 
@@ -138,7 +138,7 @@ class Lender:
         finisher = find_finisher(decide.finish)
         look = self._loop.look(Goal(policy_for, decide.objective, self._placer, finisher, self._links))
         self._orders.note_heeded(self._config.state)
-        self._unusable = tell_unusable(look.decisions, self._unusable)
+        tell_unusable(look.decisions, self._problems)
         return list(look.decisions)
 
     def ask_last_plan(self) -> float | None:
@@ -190,17 +190,17 @@ class Lender:
     def last_look(self, took_s: float) -> LookStatus:
         """Status of the last look, which took ``took_s`` seconds."""
         assert self._loop.last is not None
-        registered, ends = self._cluster.registered, self._cluster.ends
+        registered, books = self._cluster.registered, self._cluster.books
         trainers = {training.id: training.trainer for training in registered.trainings}
         verdicts = self._loop.last.verdicts(trainers, registered.waits_for)
-        judgement, fragments = self._loop.last.judgement, self._cluster.fragments
-        look = status_of(judgement, registered.trainings, verdicts, fragments, ends, took_s)
+        look = status_of(self._loop.last.judgement, registered.trainings, verdicts, books.open, took_s)
         return replace(look, calls=self._calls.lately(self._gateway.calls, self._clock_s()))
 
     def summary(self) -> str:
         """Line on the nodes that are lent after the last look."""
-        running = [fragment for fragment in self._cluster.fragments if fragment.state is FragmentState.RUNNING]
-        asked = sum(fragment.state is FragmentState.ASKED for fragment in self._cluster.fragments)
+        fragments = self._cluster.books.open
+        running = [fragment for fragment in fragments if fragment.state is FragmentState.RUNNING]
+        asked = sum(fragment.state is FragmentState.ASKED for fragment in fragments)
         offered = len(self.judgement.offers.offered) if self.judgement else 0
         trainers = len({fragment.trainer for fragment in running})
         return f"{len(running)} of {offered} nodes lent to {trainers} trainers, {asked} asked for"
@@ -220,9 +220,7 @@ class Lender:
         return LookInputs(roster_rules, self._config.lend.half_life, facts, self._progress.reports())
 
     def _check_site(self) -> str:
-        owners = frozenset(
-            (training.trainer.owner, training.submission.tasks[0].account) for training in self.trainings
-        )
+        owners = frozenset((training.trainer.owner, training.submission.account) for training in self.trainings)
         unsafe = self._guard.why_not(self._config, owners)
         if self._guard.has_changed():
             self._loop.forget_blocked()
@@ -232,7 +230,7 @@ class Lender:
         snapshot, memory = judgement.facts.snapshot, judgement.memory
         self._rejects.tell(snapshot.rejected)
         tell_findings(memory)
-        self._back_offs.tell(judgement.back_off, snapshot.time_s)
+        tell_back_off(judgement.back_off, self._problems, self._ledger, snapshot.time_s)
         for harm in memory.meter.new:
             self._ledger.record_harm(harm)
         if memory.lost.all != self._lost:

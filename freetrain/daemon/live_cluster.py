@@ -13,7 +13,7 @@ from typing import assert_never
 
 from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Snapshot
-from freetrain.core.fragment import End, Fragment, FragmentState, jobs_of
+from freetrain.core.fragment import Fragment, FragmentState, jobs_of
 from freetrain.core.node import Node
 from freetrain.core.place import node_of
 from freetrain.core.plan import Action, Lend, Limit, PlaceServers, Release, TidySubmission
@@ -80,16 +80,6 @@ class LiveCluster:
         self._ended: list[Fragment] = []
         self._seen = Facts(NO_SNAPSHOT)
         self.registered = Registered()
-
-    @property
-    def fragments(self) -> tuple[Fragment, ...]:
-        """Fragments that have not ended."""
-        return self.books.open
-
-    @property
-    def ends(self) -> Mapping[str, Mapping[End, int]]:
-        """Trainer that Slurm shows → how often its fragments ended in which way."""
-        return {trainer: runs.ends for trainer, runs in self.books.runs.items()}
 
     def observe(self) -> Facts:
         """Ask Slurm, and bring books and trainers up to date.

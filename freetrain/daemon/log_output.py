@@ -6,13 +6,17 @@ import json
 import logging
 import os
 import sys
+from collections.abc import Collection
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from freetrain.config import Log
 
+_Problem = TypeVar("_Problem")
+
 _PRIORITIES = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}
-# Packages whose info is about themselves.
-_CHATTY = {"alembic": "warning", "apscheduler": "error"}
+# A package whose info is about itself.
+_CHATTY = {"alembic": "warning"}
 
 
 def start_logging(wanted: Log) -> None:
@@ -45,11 +49,21 @@ class Problems:
 
     def __init__(self) -> None:
         self._now: dict[str, object] = {}
+        self._among: dict[str, Collection[object]] = {}
 
     def is_new(self, where: str, problem: object = True) -> bool:
         """Whether this is wrong there, and was not; where the problem is empty nothing is wrong any more."""
+        return self.has_changed(where, problem) and bool(problem)
+
+    def has_changed(self, where: str, problem: object) -> bool:
+        """Whether something else is wrong there than before; where the problem is empty, nothing any more."""
         before, self._now[where] = self._now.get(where), problem
-        return bool(problem) and problem != before
+        return (before or None) != (problem or None)
+
+    def new_among(self, where: str, problems: Collection[_Problem]) -> list[_Problem]:
+        """Those of all problems there that were not there before."""
+        before, self._among[where] = self._among.get(where, ()), problems
+        return [problem for problem in problems if problem not in before]
 
 
 class _JsonFormatter(logging.Formatter):

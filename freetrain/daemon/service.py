@@ -19,7 +19,7 @@ from freetrain.daemon.admission.admission import Admission, read_settings
 from freetrain.daemon.controls.nudge import Senders
 from freetrain.daemon.executor import AuditedOrders
 from freetrain.daemon.lender import Lender
-from freetrain.daemon.log_output import set_levels
+from freetrain.daemon.log_output import Problems, set_levels
 from freetrain.daemon.publisher import Publisher, notify, starting
 from freetrain.daemon.reports.lent_days import sum_up_days
 from freetrain.daemon.reports.look_log import Outage
@@ -72,7 +72,6 @@ class _Refused:
     """New settings that could not be taken, how often they were tried, and when (monotonic clock) to try again."""
 
     content: object
-    why: str
     tries: int
     again_s: float
 
@@ -93,6 +92,7 @@ class Service:
         self._stop_signal: signal.Signals | None = None
         self._reloading = False
         self._refused: _Refused | None = None
+        self._problems = Problems()
 
     def run(self, cycles: int | None = None) -> None:
         """Lend until a signal; or look ``cycles`` times.
@@ -222,7 +222,7 @@ class Service:
 
     def _take_new_settings(self, parts: _Parts) -> None:
         """Take all of the new settings, or none; refused ones are tried again until the files change."""
-        self._reloading, self._refused = False, None
+        self._reloading, self._refused, self._problems = False, None, Problems()
         # systemd (Type=notify-reload) wants both together.
         notify(RELOADING="1", MONOTONIC_USEC=str(time.monotonic_ns() // 1000))
         self._take(parts, self._read_files(), 0)
@@ -232,7 +232,7 @@ class Service:
         """Try refused settings again: Slurm may answer now, or have been mended."""
         read, self._refused = self._read_files(), None
         if _content(read) == refused.content:
-            self._take(parts, read, refused.tries, refused.why)
+            self._take(parts, read, refused.tries)
         else:
             log.info("the settings that were refused have changed since: reload to have them read")
             parts.publisher.refused("")
@@ -246,8 +246,8 @@ class Service:
         except FreetrainError as error:
             return error
 
-    def _take(self, parts: _Parts, read: Loaded | FreetrainError, tries: int, reason: str = "") -> None:
-        """Take what was read, or keep it for another try; ``reason`` is why it was refused the last time."""
+    def _take(self, parts: _Parts, read: Loaded | FreetrainError, tries: int) -> None:
+        """Take what was read, or keep it for another try."""
         try:
             if isinstance(read, FreetrainError):
                 raise read
@@ -256,9 +256,9 @@ class Service:
             parts.lender.change(config)
         except FreetrainError as error:
             again_s = time.monotonic() + retry_after_s(self._config.pace.poll, tries + 1)
-            self._refused = _Refused(_content(read), error.what, tries + 1, again_s)
+            self._refused = _Refused(_content(read), tries + 1, again_s)
             parts.publisher.refused(error.what)
-            if error.what != reason:
+            if self._problems.is_new("settings", error.what):
                 log.error("the settings stay as they are: %s", " ".join(filter(None, (error.what, error.hint))))
         else:
             log.info("settings read: %s", _changes_text(changed(read.config, self._config), config))

@@ -7,7 +7,7 @@ command is pure, and tested on recorded texts of several versions.
   ``pyslurm_child.py``), both a ``gateway.py``.
 - ``queries.py`` and ``commands.py``: questions and orders; ``parsing/``, ``asking.py``, ``states.py``: meaning of
   the answers; ``answers.py``: checks that a text is an answer; ``errors.py``: errors where there is none.
-- ``tags.py``, ``tag_values.py``, ``comments.py``: users' texts in a job's comment, and the answers there.
+- ``tags.py``, ``comments.py``: users' texts in a job's comment, and the answers there.
 - ``submissions.py``: tagged arrays; ``preconditions.py``: their preconditions; ``registration.py``: ordinary
   jobs that become such.
 - ``launcher.py``: interface of the launchers, which are ``steering.py`` (the users' own tasks) and

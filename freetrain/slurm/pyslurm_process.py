@@ -31,7 +31,7 @@ OLDEST = (25, 11)
 """The first pyslurm that freetrain has been tried with."""
 
 _LOOK = "See whether slurmctld runs, and whether SLURM_CONF names a file that is there."
-_OTHERWISE = "or set slurm.backend to 'cli', which works with every Slurm."
+_SLURMS_OWN = "Install the pyslurm of Slurm's own version"
 _AT_ONCE = 1 << 20
 _DIES_WITHIN_S = 1.0
 
@@ -88,28 +88,17 @@ class PyslurmProcess:
         except (PermissionError, FileNotFoundError) as error:
             program = Path(self._program[0])
             closed = closed_part(program) or program
-            raise PyslurmUnusableError(
-                f"this account cannot execute {closed} ({error.strerror}), which pyslurm's process needs.",
-                f"Let the account execute it (chmod o+x), {_OTHERWISE}",
-            ) from error
+            what = f"this account cannot execute {closed} ({error.strerror}), which pyslurm's process needs."
+            raise _unusable(what, "Let the account execute it (chmod o+x)") from error
         except OSError as error:
             raise SlurmUnreachableError(f"pyslurm's process cannot be started: {error.strerror}.") from error
         hello = self._exchange(b"")
         if "missing" in hello:
-            self._give_up(
-                PyslurmUnusableError(
-                    f"pyslurm cannot be imported: {hello['missing']}",
-                    f"Install the pyslurm of Slurm's own version, {_OTHERWISE}",
-                )
-            )
+            self._give_up(_unusable(f"pyslurm cannot be imported: {hello['missing']}", _SLURMS_OWN))
         self.version = str(hello.get("version", ""))
         if not _is_known(self.version):
-            self._give_up(
-                PyslurmUnusableError(
-                    f"pyslurm {self.version or 'of no version'} is older than {OLDEST[0]}.{OLDEST[1]}.",
-                    f"Install a newer one, {_OTHERWISE}",
-                )
-            )
+            what = f"pyslurm {self.version or 'of no version'} is older than {OLDEST[0]}.{OLDEST[1]}."
+            self._give_up(_unusable(what, "Install a newer one"))
 
     def close(self) -> None:
         """End the child program; another question starts it again."""
@@ -191,12 +180,14 @@ def closed_part(
     return next((part for part in parts if not may_execute(part)), None)
 
 
+def _unusable(what: str, mend: str) -> PyslurmUnusableError:
+    return PyslurmUnusableError(what, f"{mend}, or set slurm.backend to 'cli', which works with every Slurm.")
+
+
 def _refusal(message: str, version: str) -> SlurmUnreachableError | PyslurmUnusableError:
     if "version" in message.lower():
-        return PyslurmUnusableError(
-            f"pyslurm {version} and Slurm's controller do not understand each other: {message}",
-            f"Install the pyslurm of Slurm's own version, {_OTHERWISE}",
-        )
+        what = f"pyslurm {version} and Slurm's controller do not understand each other: {message}"
+        return _unusable(what, _SLURMS_OWN)
     return SlurmUnreachableError(f"Slurm does not answer pyslurm: {message}", _LOOK)
 
 

@@ -21,7 +21,7 @@ from freetrain.core.throughput import Observation, usable
 from freetrain.core.trainer import Trainer
 from freetrain.daemon.service import Service
 from freetrain.elastic.on_disk import progress
-from freetrain.slurm import tag_values
+from freetrain.slurm import tags
 from freetrain.slurm.tags import KEYS, Tag, check_values, format_tag
 from freetrain.store.store import DAEMONS_STORE, Store
 from freetrain.web.server import LivePage
@@ -45,18 +45,16 @@ def joined(parts: st.SearchStrategy[str], least: int, most: int, by: str) -> st.
 
 POINTS = st.lists(st.tuples(st.integers(1, 100_000), NUMBERS), min_size=1, max_size=4)
 OF_READER: dict[object, st.SearchStrategy[str]] = {
-    tag_values.read_name: st.from_regex(r"[A-Za-z0-9._-]{1,64}", fullmatch=True),
-    tag_values.read_path: st.from_regex(r"/[A-Za-z0-9._/+@:-]{0,20}", fullmatch=True),
-    tag_values.read_curve: POINTS.map(
-        lambda points: "/".join(f"{nodes}:{rate}" for nodes, rate in sorted(points))
-    ),
-    tag_values.read_kind: st.sampled_from(["training", "tasks"]),
-    tag_values.read_range_of_nodes: joined(NUMBERS, 1, 2, "-"),
-    tag_values.read_yes: st.sampled_from(["yes", "no"]),
-    tag_values.read_speeds: joined(NUMBERS.map(lambda speed: f"a100:{speed}"), 1, 1, "/"),
-    tag_values.read_step: joined(NUMBERS, 5, 5, "/"),
-    tag_values.read_gradients: joined(NUMBERS, 2, 2, "/"),
-    tag_values.read_time: st.one_of(
+    tags.read_name: st.from_regex(r"[A-Za-z0-9._-]{1,64}", fullmatch=True),
+    tags.read_path: st.from_regex(r"/[A-Za-z0-9._/+@:-]{0,20}", fullmatch=True),
+    tags.read_curve: POINTS.map(lambda points: "/".join(f"{nodes}:{rate}" for nodes, rate in sorted(points))),
+    tags.read_kind: st.sampled_from(["training", "tasks"]),
+    tags.read_range_of_nodes: joined(NUMBERS, 1, 2, "-"),
+    tags.read_yes: st.sampled_from(["yes", "no"]),
+    tags.read_speeds: joined(NUMBERS.map(lambda speed: f"a100:{speed}"), 1, 1, "/"),
+    tags.read_step: joined(NUMBERS, 5, 5, "/"),
+    tags.read_gradients: joined(NUMBERS, 2, 2, "/"),
+    tags.read_time: st.one_of(
         st.from_regex(r"[1-9][0-9]{0,4}[mhd]", fullmatch=True),
         st.datetimes().map(lambda time: f"{time:%Y-%m-%dT%H:%M}"),
     ),

@@ -34,7 +34,7 @@ def test_the_daemon_decides_with_what_it_has_seen_and_remembers_it(
     daemon = start_daemon()
     daemon.cycle()
     daemon.cycle()
-    started_s = max(fragment.started_s or 0.0 for fragment in daemon.cluster.fragments)
+    started_s = max(fragment.started_s or 0.0 for fragment in daemon.cluster.books.open)
     joined = SizeChange(started_s + 12.0, 2, "join", 3.0)
     report = Report(False, 10.0, (Observation(2, 100.0),), 5, changes=(joined,))
     daemon.cycle({array: report})

@@ -16,14 +16,16 @@ from tests.facts import node
 
 
 def one_owner_per_node(daemon: Daemon) -> bool:
-    nodes = [fragment.node for fragment in daemon.cluster.fragments if fragment.state is not FragmentState.LEAVING]
+    nodes = [
+        fragment.node for fragment in daemon.cluster.books.open if fragment.state is not FragmentState.LEAVING
+    ]
     return len(nodes) == len(set(nodes))
 
 
 def same_as_slurm(daemon: Daemon) -> bool:
     known = {
         (fragment.job, fragment.node)
-        for fragment in daemon.cluster.fragments
+        for fragment in daemon.cluster.books.open
         if fragment.state is not FragmentState.LEAVING
     }
     running = {
@@ -103,7 +105,7 @@ def test_a_lost_database_is_rebuilt_from_slurm(
     told = len(slurm.told)
     rebuilt = start_daemon()
     rebuilt.cycle()
-    assert len(rebuilt.cluster.fragments) == len(slurm.running(array)) == 4
+    assert len(rebuilt.cluster.books.open) == len(slurm.running(array)) == 4
     assert len(slurm.told) == told
 
 

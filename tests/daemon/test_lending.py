@@ -36,8 +36,8 @@ def test_idle_nodes_are_lent_within_one_cycle(slurm: FakeSlurm, start_daemon: St
     daemon.cycle()
     assert len(slurm.running(array)) == 4
     daemon.cycle()
-    assert {fragment.state for fragment in daemon.cluster.fragments} == {FragmentState.RUNNING}
-    assert {fragment.decision for fragment in daemon.cluster.fragments} == {"1:1"}
+    assert {fragment.state for fragment in daemon.cluster.books.open} == {FragmentState.RUNNING}
+    assert {fragment.decision for fragment in daemon.cluster.books.open} == {"1:1"}
 
 
 def test_observing_and_advising_change_nothing(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
@@ -297,13 +297,13 @@ def test_what_slurm_does_not_start_is_called_off_and_its_node_rests(
     daemon = start_daemon()
     slurm.stuck = True
     daemon.cycle()
-    (asked,) = daemon.cluster.fragments
+    (asked,) = daemon.cluster.books.open
     daemon.cycle(after_s=100.0)
     slurm.stuck = False
     daemon.cycle()
     assert daemon.ledger.fragments(0.0)[0].end is End.NEVER_STARTED
     daemon.cycle()
-    (running,) = daemon.cluster.fragments
+    (running,) = daemon.cluster.books.open
     assert running.node != asked.node
 
 
@@ -330,22 +330,22 @@ def test_a_limit_of_its_owners_rests_a_trainer(slurm: FakeSlurm, start_daemon: S
     daemon.cycle(after_s=100.0)
     assert "QOSMaxJobsPerUserLimit" in daemon.ledger.trainers()[array].note
     daemon.cycle()
-    assert not daemon.cluster.fragments
+    assert not daemon.cluster.books.open
 
 
 def test_tasks_that_their_owner_released_are_held_or_adopted(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
     array, daemon = lent_to(slurm, start_daemon, "freetrain:min=1,max=2", tasks=12, held=False)
-    assert len(daemon.cluster.fragments) == len(slurm.running(array)) == 2
+    assert len(daemon.cluster.books.open) == len(slurm.running(array)) == 2
     assert all(job.is_held for job in slurm.jobs.values() if job.state is JobState.PENDING)
 
 
 def test_when_slurm_does_not_answer_nothing_is_concluded(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
     array, daemon = lent_to(slurm, start_daemon, "freetrain:min=1")
-    before = daemon.cluster.fragments
+    before = daemon.cluster.books.open
     slurm.away = True
     with pytest.raises(SlurmUnreachableError):
         daemon.cycle()
-    assert daemon.cluster.fragments == before
+    assert daemon.cluster.books.open == before
     slurm.away = False
     told = len(slurm.told)
     daemon.cycle()

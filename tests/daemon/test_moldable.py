@@ -49,7 +49,11 @@ def test_each_task_runs_once_on_nodes_of_its_own_until_all_have(
     assert open_nodes(daemon) == begun
     run_out(slurm, daemon, array)
     assert completed_runs(slurm, array) == each_once(array, 7)
-    assert daemon.ledger.ends_by_trainer([array])[array] == daemon.cluster.ends[array] == {End.COMPLETED: 7}
+    assert (
+        daemon.ledger.ends_by_trainer([array])[array]
+        == daemon.cluster.books.runs[array].ends
+        == {End.COMPLETED: 7}
+    )
 
 
 def test_a_task_that_runs_keeps_its_size_though_nodes_become_idle_beside_it(
@@ -79,7 +83,7 @@ def test_a_task_of_which_one_node_is_taken_back_gives_up_all_and_runs_again_at_a
     for _ in range(3):
         daemon.cycle()
     assert sizes(slurm, array) == {f"{array}_0": 7}
-    assert daemon.cluster.ends[array] == {End.PREEMPTED: 1}
+    assert daemon.cluster.books.runs[array].ends == {End.PREEMPTED: 1}
 
 
 def test_a_node_that_is_due_ends_the_whole_task_and_none_of_its_nodes_stays_lent(
@@ -242,7 +246,7 @@ def test_a_filler_whose_tasks_are_larger_than_the_partition_allows_rests_and_kee
     daemon.cycle(after_s=200.0)
     assert "does not start its fragments (PartitionNodeLimit)" in daemon.ledger.trainers()[array].note
     daemon.cycle()
-    assert not any(fragment.goes_on for fragment in daemon.cluster.fragments)
+    assert not any(fragment.goes_on for fragment in daemon.cluster.books.open)
     assert slurm.jobs[task.id].is_held
 
 
@@ -273,7 +277,7 @@ def test_tasks_that_fail_have_had_their_turn_and_free_all_of_their_nodes(
     begun = finish_all(slurm, array, JobState.FAILED)
     daemon.cycle()
     run_out(slurm, daemon, array)
-    assert daemon.cluster.ends[array] == {
+    assert daemon.cluster.books.runs[array].ends == {
         End.FAILED: len(begun),
         **({End.COMPLETED: 3 - len(begun)} if len(begun) < 3 else {}),
     }

@@ -39,13 +39,13 @@ def words(slurm: FakeSlurm) -> list[str]:
 
 def test_a_held_job_is_submitted_changed_as_fragments_are_and_cancelled(picky: PickySlurm) -> None:
     proof = prove_rights(CONFIG, picky, picky.snapshot(), "freetrain", as_operator=True)
-    assert proof.findings == ()
+    assert proof.findings == []
     assert words(picky) == ["sbatch", "MinMemoryNode", "TimeLimit", "Comment", "Nice", "scancel"]
     assert "--hold" in picky.told[0]
     assert {f"ReqNodeList={node.name}" for node in picky.snapshot().nodes} & set(picky.told[1])
     (job,) = picky.jobs.values()
     assert job.state is JobState.CANCELLED
-    assert proof.done == (
+    assert "".join(proof.notes) == (
         f"As freetrain, job {job.id} was submitted to partition freetrain, held, changed as fragments are, and "
         "cancelled."
     )
@@ -58,7 +58,7 @@ def test_what_only_an_operator_may_shows_who_is_none(picky: PickySlurm) -> None:
     assert "only an operator may" in found.what
     assert "Access/permission denied" in found.what
     assert found.mend == "sacctmgr -i modify user freetrain set AdminLevel=Operator"
-    assert prove_rights(CONFIG, picky, picky.snapshot(), "freetrain", as_operator=False).findings == ()
+    assert prove_rights(CONFIG, picky, picky.snapshot(), "freetrain", as_operator=False).findings == []
     assert words(picky).count("scancel") == 2
 
 
@@ -89,4 +89,4 @@ def test_who_may_submit_nothing_is_told_what_that_costs(picky: PickySlurm) -> No
     (found,) = proof.findings
     assert not found.is_unsafe
     assert "no daemon leaves a mark there" in found.what
-    assert proof.done == ""
+    assert proof.notes == ()

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from freetrain.config import Config
-from freetrain.daemon.admission.site_guard import SiteGuard
+from freetrain.daemon.admission.admission import SiteGuard
 from freetrain.slurm.site.facts import Site
 from tests.daemon.fake_slurm import FakeSlurm
 

@@ -60,7 +60,7 @@ def test_a_held_job_is_the_pattern_of_as_many_fragments_as_it_wants(slurm: FakeS
     daemon.cycle()
     assert len(fragments_in(slurm)) == 5
     assert slurm.jobs[f"{pattern}_0"].is_held
-    assert all(fragment.job.isdigit() and fragment.trainer == pattern for fragment in daemon.cluster.fragments)
+    assert all(fragment.job.isdigit() and fragment.trainer == pattern for fragment in daemon.cluster.books.open)
 
 
 def test_fragments_run_where_and_on_whose_account_the_pattern_was_submitted() -> None:
@@ -103,7 +103,7 @@ def test_a_pattern_that_slurm_does_not_show_is_its_owners_matter_alone(
     daemon = start_daemon(launcher=Submitting("freetrain", read, lambda _: ()))
     daemon.cycle()
     daemon.cycle()
-    assert {fragment.trainer for fragment in daemon.cluster.fragments} == {"102"}
+    assert {fragment.trainer for fragment in daemon.cluster.books.open} == {"102"}
     assert len(fragments_in(slurm)) == 4
     assert slurm.jobs["101_0"].comment.endswith(" | Slurm does not say where job 101 was submitted.")
 
@@ -129,7 +129,7 @@ def test_a_fragment_that_slurm_requeues_when_its_node_crashes_does_not_run_a_sec
     slurm.submit_array("freetrain:min=1,max=1", tasks=1)
     daemon.cycle()
     daemon.cycle()
-    (fragment,) = daemon.cluster.fragments
+    (fragment,) = daemon.cluster.books.open
     slurm.finish(fragment.job, JobState.NODE_FAIL)
     daemon.cycle()
     slurm.jobs[fragment.job] = waiting(
@@ -169,7 +169,7 @@ def test_a_submission_without_an_answer_is_looked_up_and_not_repeated(
     again.cycle()
     assert fragments_in(slurm) == ["n1"]
     assert [command[0] for command in slurm.told].count("sbatch") == 1
-    assert [fragment.job for fragment in again.cluster.fragments] == ["102"]
+    assert [fragment.job for fragment in again.cluster.books.open] == ["102"]
 
 
 def test_an_order_that_did_not_reach_slurm_costs_its_node_a_minute(
@@ -182,11 +182,11 @@ def test_an_order_that_did_not_reach_slurm_costs_its_node_a_minute(
     daemon.cycle()
     slurm.now_s += 50.0
     daemon.cycle()
-    lost = [fragment.node for fragment in daemon.cluster.fragments if fragment.state is FragmentState.LOST]
+    lost = [fragment.node for fragment in daemon.cluster.books.open if fragment.state is FragmentState.LOST]
     slurm.now_s += 20.0
     daemon.cycle()
     assert lost == ["n1"]
-    assert [fragment.node for fragment in daemon.cluster.fragments] == fragments_in(slurm)
+    assert [fragment.node for fragment in daemon.cluster.books.open] == fragments_in(slurm)
 
 
 def test_fragments_that_were_never_ordered_cost_their_nodes_nothing(
@@ -208,7 +208,7 @@ def test_fragments_that_were_never_ordered_cost_their_nodes_nothing(
     assert len(fragments_in(slurm)) == 1
     again = start_daemon(launcher=submitting())
     again.cycle()
-    assert FragmentState.LOST not in {fragment.state for fragment in again.cluster.fragments}
+    assert FragmentState.LOST not in {fragment.state for fragment in again.cluster.books.open}
     again.cycle()
     assert len(fragments_in(slurm)) == 3
 
@@ -223,7 +223,7 @@ def test_a_lost_database_is_rebuilt_from_the_fragments_comments(
         file.unlink()
     again = start_daemon(launcher=submitting())
     again.cycle()
-    assert len(again.cluster.fragments) == len(fragments_in(slurm)) == 3
+    assert len(again.cluster.books.open) == len(fragments_in(slurm)) == 3
 
 
 def test_fragments_whose_pattern_is_gone_are_ended(slurm: FakeSlurm, daemon: Daemon, tmp_path: Path) -> None:

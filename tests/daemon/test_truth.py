@@ -77,10 +77,10 @@ def test_a_waiting_job_of_the_sites_is_explained_by_the_shadow_schedule(
     slurm.is_between_cycles = True
     job = slurm.submit(nodes=2)
     daemon.cycle()
-    look = status_of(daemon.judgement, (), {}, daemon.cluster.fragments, {}, 0.1)
+    look = status_of(daemon.judgement, (), {}, daemon.cluster.books.open, 0.1)
     assert look.waiting[job].startswith(
         f"Job {job} is one of the site's own and waits (Priority). If nothing were"
     )
     (given_back,) = re.findall(r"would start now on (\S+): (\S+) are being given back for it", look.waiting[job])
-    leaving = {fragment.node for fragment in daemon.cluster.fragments if fragment.is_leaving}
+    leaving = {fragment.node for fragment in daemon.cluster.books.open if fragment.is_leaving}
     assert set(expand_nodes(given_back[1])) <= leaving | set(daemon.judgement.offers.due)

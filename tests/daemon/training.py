@@ -15,7 +15,7 @@ import pytest
 
 from freetrain.config import Config
 from freetrain.core.decision import Decision
-from freetrain.daemon.admission.site_guard import SiteGuard
+from freetrain.daemon.admission.admission import SiteGuard
 from freetrain.daemon.lender import Lender
 from freetrain.daemon.trainers.training import Training
 from freetrain.slurm.settings import SlurmSettings

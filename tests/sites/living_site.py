@@ -11,7 +11,7 @@ from freetrain.config.settings import load_config
 from freetrain.core.needs import find_misfit, kinds_of
 from freetrain.core.place import node_of
 from freetrain.core.trainer import Trainer
-from freetrain.daemon.admission.site_guard import owners_in, premise_of
+from freetrain.daemon.admission.admission import owners_in, premise_of
 from freetrain.daemon.rules import roster_rules_of, rules_of
 from freetrain.daemon.trainers.registry import SubmissionReader
 from freetrain.lending.facts import Facts, Request

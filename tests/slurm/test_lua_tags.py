@@ -12,11 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from freetrain.slurm.tag_values import ArrayKind
-from freetrain.slurm.tags import KEYS, Tag, WrongTag, parse_tag
+from freetrain.slurm.tags import KEYS, ArrayKind, Tag, WrongTag, parse_tag
 from tests.slurm.lua import INTERPRETERS, JOB_SUBMIT
 
-# By the function of tag_values.py that reads them, without its read_.
+# By the function of tags.py that reads them, without its read_.
 VALUES = {
     "nodes": [
         *(

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freetrain.slurm.tag_values import ArrayKind
-from freetrain.slurm.tags import KEYS, Tag, WrongTag, check_values, format_tag, parse_tag
+from freetrain.slurm.tags import KEYS, ArrayKind, Tag, WrongTag, check_values, format_tag, parse_tag
 
 
 def test_a_tag_with_everything() -> None:

@@ -19,7 +19,7 @@ from freetrain.config import Config, ConfigError, setting_of
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.daemon.admission.access import closed_python, closed_state, closed_textfile, closed_wake_file
-from freetrain.daemon.admission.admission import lacking_rights
+from freetrain.daemon.admission.admission import lacking_rights, owners_in, premise_of
 from freetrain.daemon.admission.contradictions import (
     find_contradictions,
     find_misfits,
@@ -28,7 +28,6 @@ from freetrain.daemon.admission.contradictions import (
     without_effect,
     wrong_choices,
 )
-from freetrain.daemon.admission.site_guard import owners_in, premise_of
 from freetrain.daemon.admission.sole_lender import NO_SCRIPT
 from freetrain.daemon.state_directory import network_file_system
 from freetrain.daemon.trainers.needs import needs_of, say_missing_in_queue
@@ -126,7 +125,7 @@ def inspect(
     if prove:
         proof = prove_rights(config, gateway, snapshot, account, config.lend.launcher == "steer" and not rights)
         found += proof.findings
-        notes += filter(None, [proof.done])
+        notes += proof.notes
     return _sorted(found, site, not_checked, notes)
 
 
@@ -171,22 +170,20 @@ _NAME = "freetrain-check"
 _REFUSED = (SlurmRefusedError, SlurmBusyError)
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
-    """Sentence on what was done (empty: nothing was), and findings on what Slurm refused."""
+def prove_rights(
+    config: Config, gateway: Gateway, snapshot: Snapshot, account: str, as_operator: bool
+) -> Inspection:
+    """Submit a held job, change it as fragments are changed, and cancel it; this must run as the account.
 
-    done: str = ""
-    findings: tuple[Finding, ...] = ()
-
-
-def prove_rights(config: Config, gateway: Gateway, snapshot: Snapshot, account: str, as_operator: bool) -> Proof:
-    """Submit a held job, change it as fragments are changed, and cancel it; this must run as the account."""
+    Returns:
+        Findings on what Slurm refused, with a note on what was done, if anything was.
+    """
     queue = config.slurm.queue
     try:
         printed = gateway.perform_patiently(commands.submit_held(queue, _NAME, _NAME), NO_SCRIPT)
     except _REFUSED as refusal:
         what = f"Slurm lets {account} submit nothing to {queue} ({refusal.what}): no daemon leaves a mark there."
-        return Proof(findings=(warning(what, f"sacctmgr show assoc user={account}"),))
+        return Inspection([warning(what, f"sacctmgr show assoc user={account}")])
     job = printed.strip().partition(";")[0]
     found = []
     try:
@@ -198,7 +195,7 @@ def prove_rights(config: Config, gateway: Gateway, snapshot: Snapshot, account: 
     finally:
         found += _cancel(gateway, job)
     done = f"As {account}, job {job} was submitted to {queue}, held, changed as fragments are, and cancelled."
-    return Proof(done, tuple(found))
+    return Inspection(found, notes=[done])
 
 
 def _steps(

@@ -7,7 +7,8 @@ import time
 from collections.abc import Iterable
 
 from freetrain.core.decision import Decision
-from freetrain.lending.back_off import BackOff, Cause
+from freetrain.daemon.log_output import Problems
+from freetrain.lending.back_off import BackOff
 from freetrain.lending.blocked_jobs import MOST_TIMES, Blocked
 from freetrain.lending.memory import Memory
 from freetrain.loop.deciding import STAY
@@ -40,17 +41,13 @@ def tell_findings(memory: Memory) -> None:
     _tell_blocked(memory.blocked)
 
 
-def tell_unusable(decisions: Iterable[Decision], before: frozenset[str]) -> frozenset[str]:
-    """Say why decisions could not be used, unless that was so at the look before, too.
-
-    Returns:
-        What is to be handed in as ``before`` at the next look.
-    """
+def tell_unusable(decisions: Iterable[Decision], problems: Problems) -> None:
+    """Say why decisions could not be used, unless that was so at the look before, too."""
     unusable = (decision for decision in decisions if decision.solver == STAY)
-    now = frozenset(why for decision in unusable for why in decision.notes[:1])
-    for why in sorted(now - before):
+    for why in problems.new_among(
+        "decisions", sorted({why for decision in unusable for why in decision.notes[:1]})
+    ):
         log.error("%s", why)
-    return now
 
 
 def _tell_blocked(blocked: Blocked) -> None:
@@ -69,24 +66,18 @@ def _tell_blocked(blocked: Blocked) -> None:
             )  # fmt: skip
 
 
-class BackOffs:
-    """Logs back-offs that begin, change their cause or end, and writes them into the audit; each once."""
+def tell_back_off(now: BackOff | None, problems: Problems, ledger: Ledger, now_s: float) -> None:
+    """Log a back-off that begins, changes its cause or ends, and write it into the audit; each once.
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        self._cause: Cause | None = None
-
-    def tell(self, now: BackOff | None, now_s: float) -> None:
-        """Log what has changed; None: there is no back-off. A back-off that becomes longer is not a change."""
-        cause = now.cause if now else None
-        if cause == self._cause:
-            return
-        self._cause = cause
-        if now is None:
-            log.info("the back-off has ended")
-        else:
-            log.warning("nothing is lent, and what is lent is given back: %s", now.sentence)
-        self._ledger.record_command(now_s, (), "back off", None, now.sentence if now else "ended")
+    None: there is no back-off. A back-off that becomes longer is not a change.
+    """
+    if not problems.has_changed("back-off", now.cause if now else ""):
+        return
+    if now is None:
+        log.info("the back-off has ended")
+    else:
+        log.warning("nothing is lent, and what is lent is given back: %s", now.sentence)
+    ledger.record_command(now_s, (), "back off", None, now.sentence if now else "ended")
 
 
 _AGAIN_S = 600.0

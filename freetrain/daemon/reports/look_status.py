@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from freetrain.core.fragment import End, Fragment, FragmentState
+from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.grouping import grouped
 from freetrain.core.node import NodeState
 from freetrain.core.place import node_of
@@ -31,7 +31,6 @@ def status_of(
     trainings: Sequence[Training],
     verdicts: Mapping[str, Reason],
     fragments: Iterable[Fragment],
-    ends: Mapping[str, Mapping[End, int]],
     took_s: float,
 ) -> LookStatus:
     """Status of one look; the fragments are those that have not ended now that all has been done."""
@@ -49,7 +48,7 @@ def status_of(
         nodes=groups_of(judgement.offers, fragments),
         idle_nodes=_count_idle(judgement, fragments),
         trainers=tuple(
-            _trainer(training, verdicts.get(training.id, _NOTHING), fragments, ends.get(training.id, {}))
+            _trainer(training, verdicts.get(training.id, _NOTHING), fragments)
             for training in trainings[:_MAX_TRAINERS]
         ),
         trainers_left_out=max(0, len(trainings) - _MAX_TRAINERS),
@@ -94,9 +93,7 @@ def _count_idle(judgement: Judgement, fragments: Iterable[Fragment]) -> int:
     return len(ours & (idle | running))
 
 
-def _trainer(
-    training: Training, reason: Reason, fragments: Iterable[Fragment], ends: Mapping[End, int]
-) -> TrainerStatus:
+def _trainer(training: Training, reason: Reason, fragments: Iterable[Fragment]) -> TrainerStatus:
     trainer, tag = training.trainer, training.tag
     own = [fragment for fragment in fragments if fragment.trainer == trainer.id]
     return TrainerStatus(
@@ -110,7 +107,7 @@ def _trainer(
         lent=_nodes_of(own, FragmentState.RUNNING),
         asked=_nodes_of(own, FragmentState.ASKED),
         samples_done=trainer.samples_done,
-        ends={str(end): count for end, count in ends.items()},
+        ends={str(end): count for end, count in training.runs.ends.items()},
         costs=strategy_of(tag).shown_costs(training, tag) if tag is not None else {},
         account=trainer.account,
         lost_s=trainer.losses.last_s,

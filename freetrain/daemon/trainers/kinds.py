@@ -318,7 +318,7 @@ def _request(training: Training, trainer: Trainer) -> Request:
     return Request(
         trainer,
         known.owner,
-        submission.tasks[0].account,
+        submission.account,
         submission.needs,
         tuple(believed_speeds(known, tag).items()),
         tag.mixed,

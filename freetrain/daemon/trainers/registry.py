@@ -193,8 +193,8 @@ def _after_waits(
     ]
     if not reasons or trainer.state is not TrainerState.ACTIVE:
         return trainer
-    why, failures = f"Slurm does not start its fragments ({reasons[0]})", trainer.failures_in_a_row + 1
-    return resting(trainer, failures, rules.patience, snapshot.time_s, why, _LONGEST_WAIT)
+    why = f"Slurm does not start its fragments ({reasons[0]})"
+    return resting(trainer, rules.patience, snapshot.time_s, why, _LONGEST_WAIT)
 
 
 def _after_refusals(
@@ -206,9 +206,9 @@ def _after_refusals(
     reasons = {refused[task.id]: task.reason for task in impossible if task.id in refused}
     if not reasons or trainer.state is not TrainerState.ACTIVE:
         return trainer
-    failures, (node, reason) = trainer.failures_in_a_row + 1, next(iter(reasons.items()))
+    node, reason = next(iter(reasons.items()))
     why = f"Slurm finds no way to run it on {node} ({reason})"
-    return resting(trainer, failures, patience, inputs.snapshot.time_s, why, _LONGEST_REST)
+    return resting(trainer, patience, inputs.snapshot.time_s, why, _LONGEST_REST)
 
 
 def _with_end(training: Training) -> Training:

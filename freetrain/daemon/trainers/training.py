@@ -57,13 +57,14 @@ def after_ends(
     if failures >= patience.failures_to_pause and is_everywhere:
         note = f"{PAUSE_NOTE} {failures} failures in a row: see its output, then run freetrain resume {trainer.id}"
         return replace(trainer, failures_in_a_row=failures, state=TrainerState.PAUSED, note=note)
-    return resting(trainer, failures, patience, now_s, f"{failures} failures in a row")
+    return resting(trainer, patience, now_s, f"{failures} failures in a row")
 
 
 def resting(
-    trainer: KnownTrainer, failures: int, patience: Patience, now_s: float, why: str, longest: float = inf
+    trainer: KnownTrainer, patience: Patience, now_s: float, why: str, longest: float = inf
 ) -> KnownTrainer:
     """The trainer, left alone twice as long after each failure more, ``longest`` times the first rest at most."""
+    failures = trainer.failures_in_a_row + 1
     rest_s = patience.back_off_s * min(2 ** (failures - 1), longest)
     return replace(
         trainer,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, LimitOf
 from freetrain.slurm.site.facts import Association, Names, Qos, Site, SitePartition
-from freetrain.slurm.site.preemption import fragment_qos, is_shared, sites_on
+from freetrain.slurm.site.preemption import fragment_qos, is_shared, ours, sites_on
 
 OF_ALL, OF_EACH = ("Grp",), ("MaxTRESP", "MaxJobsP", "MaxSubmitP")
 """Prefixes of a QOS's limits on what all its jobs have together, and on what each user or account has."""
@@ -54,7 +54,7 @@ def limited_associations(site: Site, queue: FragmentQueue) -> list[tuple[Associa
     """Accounts and users with limits in which fragments of theirs count, each with these limits."""
     if not site.enforces_limits:
         return []
-    partitions = [site.partitions[name] for name in queue.partitions if name in site.partitions]
+    partitions = ours(site, queue)
     owners = {
         member
         for member in site.members

@@ -40,7 +40,7 @@ def metrics(start_daemon: StartDaemon) -> Metrics:
     """What the daemon exports after a look."""
     daemon, metrics = start_daemon(), Metrics()
     daemon.cycle()
-    look = status_of(daemon.judgement, (), {}, (), {}, 0.1)
+    look = status_of(daemon.judgement, (), {}, (), 0.1)
     decisions = [Decision(status, 0.0, {}, "by hand") for status in Status]
     metrics.looked(daemon.judgement, look, decisions, {}, acts=True)
     return metrics

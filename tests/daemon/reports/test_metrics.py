@@ -200,7 +200,7 @@ def serving(settings: MetricsSettings) -> AbstractContextManager[None]:
 
 def look_of(daemon: Daemon) -> LookStatus:
     """What the daemon would publish."""
-    return status_of(daemon.judgement, (), {}, daemon.cluster.fragments, daemon.cluster.ends, 0.1)
+    return status_of(daemon.judgement, (), {}, daemon.cluster.books.open, 0.1)
 
 
 def read_metrics(metrics: Metrics) -> Samples:

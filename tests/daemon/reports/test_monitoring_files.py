@@ -27,7 +27,7 @@ def samples(start_daemon: StartDaemon) -> list[Sample]:
     """What the daemon exports after a look."""
     daemon, metrics = start_daemon(), Metrics()
     daemon.cycle()
-    look = status_of(daemon.judgement, (), {}, (), {}, 0.1)
+    look = status_of(daemon.judgement, (), {}, (), 0.1)
     decisions = [Decision(status, 0.0, {}, "by hand") for status in Status]
     metrics.looked(daemon.judgement, look, decisions, {}, acts=True)
     text = generate_latest(metrics.registry).decode()

@@ -35,7 +35,7 @@ from tests.facts import node
 def last_look(daemon: Daemon) -> LookStatus:
     cluster = daemon.cluster
     entries, verdicts = cluster.registered.trainings, daemon.verdicts
-    return status_of(daemon.judgement, entries, verdicts, cluster.fragments, cluster.ends, 0.25)
+    return status_of(daemon.judgement, entries, verdicts, cluster.books.open, 0.25)
 
 
 def states(look: LookStatus) -> dict[str, str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.daemon.admission.site_guard import site_age_s
+from freetrain.daemon.admission.admission import site_age_s
 from freetrain.slurm.command_line import CommandLine
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
