@@ -411,5 +411,5 @@ class Log(Section):
         {},
         'Loggers that say more or less than others, each with its level, as {"freetrain.slurm"='
         '"debug"}; what lies within one (freetrain.slurm.opening) follows it. alembic has '
-        "warning, unless it is named.",
+        "warning, apscheduler error, unless they are named.",
     )

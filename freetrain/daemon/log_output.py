@@ -15,8 +15,8 @@ from freetrain.config import Log
 _Problem = TypeVar("_Problem")
 
 _PRIORITIES = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}
-# A package whose info is about itself.
-_CHATTY = {"alembic": "warning"}
+# Packages whose info is about themselves.
+_CHATTY = {"alembic": "warning", "apscheduler": "error"}
 
 
 def start_logging(wanted: Log) -> None:

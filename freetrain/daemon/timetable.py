@@ -7,9 +7,14 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from math import inf
 from pathlib import Path
 from typing import Self
+
+from apscheduler.executors.debug import DebugExecutor
+from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.triggers.base import BaseTrigger
 
 from freetrain.daemon.controls.nudge import NudgeListener, Senders, WakeFile
 from freetrain.lending.pace import next_look_s, retry_after_s
@@ -22,11 +27,32 @@ _WAKE_FILE_EVERY_S = 0.1
 _CLOCK_JUMP_S = 2.0
 
 
+class _PeriodFromNow(BaseTrigger):
+    """Trigger after a period from now. APScheduler's own counts from when it was due, once a period since 1970."""
+
+    def __init__(self, period_s: float) -> None:
+        self._period = timedelta(seconds=period_s)
+
+    def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime:
+        """Time at which it is due next: a period from now."""
+        return now + self._period
+
+
+class _Scheduler(BackgroundScheduler):
+    """A scheduler that goes on after a moment without memory."""
+
+    def _main_loop(self) -> None:
+        while self.running:
+            with contextlib.suppress(MemoryError, OSError):
+                super()._main_loop()
+            time.sleep(_BETWEEN_LOOKS_S)
+
+
 class Timetable:
     """Polls and nudges, which come in while it is :meth:`running`, and whatever else is due again and again.
 
     Where the machine's clock is set, by years at a boot without a battery, nothing is made up for and nothing
-    waits: all is counted on the monotonic clock, and all but polls is due at once when the clock was set.
+    waits: polls are counted on the monotonic clock, and all else is due at once when the clock was set.
 
     Attributes:
         woken_s: when a nudge or the wake file last caused a look, UTC epoch seconds; None: never yet.
@@ -50,6 +76,13 @@ class Timetable:
         self._clock_lead_s = _clock_lead_s()
         self._due_events: list[threading.Event] = []
         self._is_over = False
+        self._scheduler = _Scheduler(
+            # In the scheduler's own thread: a job of it only sets an event.
+            executors={"default": DebugExecutor()},
+            # Whatever was missed is done once, however late: nothing here is worth making up for.
+            job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
+            timezone="UTC",
+        )
 
     def every(self, period_s: float, job: Callable[[], object]) -> None:
         """Do this again and again, in a thread of its own; not while it still runs.
@@ -59,14 +92,14 @@ class Timetable:
         """
         due = threading.Event()
         self._due_events.append(due)
-        threading.Thread(target=self._do_when_due, args=(period_s, job, due), name="again", daemon=True).start()
+        threading.Thread(target=self._do_when_due, args=(job, due), name="again", daemon=True).start()
+        self._scheduler.add_job(due.set, _PeriodFromNow(period_s))
 
-    def _do_when_due(self, period_s: float, job: Callable[[], object], due: threading.Event) -> None:
-        due_s = time.monotonic() + period_s
+    def _do_when_due(self, job: Callable[[], object], due: threading.Event) -> None:
         while not self._is_over:
-            # To wait and to log takes memory, which may be missing.
+            due.wait()
+            # For the log, too, memory may be missing.
             with contextlib.suppress(MemoryError, OSError):
-                due.wait(max(0.0, due_s - time.monotonic()))
                 try:
                     if not self._is_over:
                         job()
@@ -74,11 +107,6 @@ class Timetable:
                     log.exception("a periodic task has failed; it runs again when it is due")
             # What fell due meanwhile is not made up for.
             due.clear()
-            due_s = max(due_s, time.monotonic()) + period_s
-
-    def _let_all_be_due(self) -> None:
-        for due in self._due_events:
-            due.set()
 
     def plan_poll(self, last_plan_s: float | None, look_s: float) -> None:
         """Let the next poll fall right before Slurm's next plan; the last was at this time, UTC epoch seconds."""
@@ -128,10 +156,11 @@ class Timetable:
         return self._asked or (self._nudged and not self._is_deaf) or is_time
 
     def _heed_clock(self) -> None:
-        """Let all that is done again and again be due where the machine's clock was set."""
+        """Let the scheduler, which counts on the machine's clock, start again where that was set."""
         lead_s = _clock_lead_s()
         if abs(lead_s - self._clock_lead_s) > _CLOCK_JUMP_S:
-            self._let_all_be_due()
+            for job in self._scheduler.get_jobs():
+                job.modify(next_run_time=datetime.now(UTC))
         self._clock_lead_s = lead_s
 
     @property
@@ -147,11 +176,14 @@ class Timetable:
     def running(self) -> Iterator[Self]:
         """Let polls and nudges come in meanwhile."""
         listener = NudgeListener(self._directory, self._nudge, self._senders)
+        self._scheduler.start()
         try:
             yield self
         finally:
+            self._scheduler.shutdown(wait=False)
             self._is_over = True
-            self._let_all_be_due()
+            for due in self._due_events:
+                due.set()
             listener.close()
 
 

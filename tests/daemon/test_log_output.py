@@ -10,7 +10,7 @@ import pytest
 from freetrain.config import Log
 from freetrain.daemon.log_output import formatter, set_levels, start_logging
 
-NAMES = ("", "freetrain.slurm", "freetrain.daemon", "alembic")
+NAMES = ("", "freetrain.slurm", "freetrain.daemon", "alembic", "apscheduler")
 
 
 @pytest.fixture(autouse=True)
@@ -97,6 +97,7 @@ def test_loggers_have_the_levels_that_are_named() -> None:
     assert logging.getLogger("freetrain.daemon").getEffectiveLevel() == logging.WARNING
     assert logging.getLogger("freetrain.slurm.opening").getEffectiveLevel() == logging.DEBUG
     assert logging.getLogger("alembic").getEffectiveLevel() == logging.WARNING
+    assert logging.getLogger("apscheduler").getEffectiveLevel() == logging.ERROR
 
 
 def test_a_logger_that_is_named_no_more_follows_the_others_again() -> None:

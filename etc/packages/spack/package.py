@@ -17,6 +17,7 @@ class PyFreetrain(PythonPackage):
     depends_on("python@3.11:", type=("build", "run"))
     depends_on("py-setuptools@69:", type="build")
     depends_on("py-alembic@1.13:", type=("build", "run"))
+    depends_on("py-apscheduler@3.11:3", type=("build", "run"))
     depends_on("py-click@8.1:", type=("build", "run"))
     depends_on("py-clustershell@1.9:", type=("build", "run"))
     depends_on("py-highspy@1.15:", type=("build", "run"))
