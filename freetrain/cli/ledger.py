@@ -29,8 +29,7 @@ from freetrain.core.known_trainer import KnownTrainer
 from freetrain.daemon.reports.lent_days import costs_of, day_of, fragments_for, lendings_of, start_of
 from freetrain.daemon.reports.standing import Standing, find_standing
 from freetrain.errors import ExitCode, FreetrainError, InputError
-from freetrain.lending.lent_check import Check, Difference, compare
-from freetrain.lending.lent_time import LONGEST_LOSS_S, Lending, lent_times
+from freetrain.lending.lent_time import LONGEST_LOSS_S, Check, Difference, Lending, compare, lent_times
 from freetrain.replay.worth import worth_of
 from freetrain.showing.words import NOTHING, show_time
 from freetrain.slurm.gateway import Gateway

@@ -31,9 +31,9 @@ from freetrain.daemon.rules import rules_of
 from freetrain.daemon.setup import launcher_of
 from freetrain.durations import show_duration
 from freetrain.lending.facts import Facts
+from freetrain.lending.judge import shadow_of
 from freetrain.lending.memory import Memory
 from freetrain.lending.node_verdicts import NodeContext, judge_nodes
-from freetrain.lending.offers import shadow_of
 from freetrain.lending.reconcile import find_strangers
 from freetrain.lending.rooms import find_rooms
 from freetrain.lending.rules import NodeRules

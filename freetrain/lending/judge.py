@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
+from operator import attrgetter
+from types import MappingProxyType
 
+from freetrain.core.cluster import Snapshot
 from freetrain.core.data_wait import SharedNode
 from freetrain.core.decision import Decision
 from freetrain.core.fragment import Fragment
 from freetrain.core.grouping import grouped
+from freetrain.core.job import JobState
 from freetrain.core.node import Nodes
 from freetrain.core.place import Place
-from freetrain.core.plan import Action, Release, TidySubmission
+from freetrain.core.plan import Action, Limit, Release, TidySubmission
 from freetrain.core.power import with_watts
 from freetrain.core.problem import Question
 from freetrain.core.trainer import Serving
 from freetrain.lending.back_off import BackOff, find_back_off
 from freetrain.lending.causes import CauseOf, cause_of_wait, has_own_obstacle
 from freetrain.lending.facts import Bar, Facts, merged, with_bars
-from freetrain.lending.hole_ends import in_few_classes
+from freetrain.lending.hole_ends import in_few_classes, next_change_in_line_s
 from freetrain.lending.leaving import bars_of_slow
 from freetrain.lending.limit_claims import bars_of_limits, without_limits
-from freetrain.lending.limits import limits
 from freetrain.lending.memory import Memory
-from freetrain.lending.node_verdicts import NOT_COMPETING, NodeContext, judge_nodes, next_change_in_line_s
-from freetrain.lending.offers import Offers, cut_tasks, shadow_of
-from freetrain.lending.rooms import Rooms, crowded_out, find_rooms, without_claims
-from freetrain.lending.rules import Rules
-from freetrain.lending.shadow import PlansCompared, Shadow, compare_plans
+from freetrain.lending.node_verdicts import NOT_COMPETING, NodeContext, Offers, cut_tasks, judge_nodes
+from freetrain.lending.rooms import LentParts, Rooms, crowded_out, find_rooms, without_claims
+from freetrain.lending.rules import NodeRules, Rules
+from freetrain.lending.shadow import NO_SHADOW, PlansCompared, Shadow, compare_plans, find_shadow
 from freetrain.lending.sharing.allotment import Allotment, allot, shared_nodes
-from freetrain.lending.sharing.claimants import Tasks, find_tasks
+from freetrain.lending.sharing.claimants import LeftOut, Selection, Tasks, find_tasks, select
 from freetrain.lending.sharing.kinds import ask_by_kind
-from freetrain.lending.sharing.selection import LeftOut, Selection, select
+from freetrain.lending.sightings import Sightings
 from freetrain.lending.stays import idle_for_the_site
 
 
@@ -220,7 +223,7 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     # Before the eligible nodes are found: what a trainer does not get must not be dealt to it.
     bars = merged(
         bars_of_limits(memory.limits, facts, nodes),
-        bars_of_slow(offers, slow, now_s, nodes.shortest_hole_s),
+        bars_of_slow(offers.offered, slow, now_s, nodes.shortest_hole_s),
         memory.suspects.bars(facts),
     )
     facts = with_bars(facts, bars)
@@ -242,6 +245,24 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
         memory, sightings=seen, declined=allotment.declined, shadow=shadow, planned_stays=planned_stays
     )
     return Judgement(facts, rules, memory, shadow, offers, selection, allotment, rooms, back_off, slow, bars)
+
+
+def shadow_of(
+    snapshot: Snapshot,
+    fragments: Sequence[Fragment],
+    rules: NodeRules,
+    seen: Sightings,
+    parts: LentParts = MappingProxyType({}),
+    before: Shadow = NO_SHADOW,
+) -> Shadow:
+    """The shadow schedule: Slurm's plan of the site's jobs if nothing were lent."""
+    if not any(job.state is JobState.PENDING for job in snapshot.jobs):
+        return Shadow(snapshot.time_s, (), frozenset())
+    ours = frozenset(fragment.job for fragment in fragments)
+    lent_to = {fragment.node: fragment.trainer for fragment in fragments if fragment.goes_on}
+    # A job whose nodes were free for long and that did not start waits for something unknown, so it gets none.
+    disbelieved = seen.disbelieved(snapshot.time_s, rules.claim_s)
+    return find_shadow(snapshot, rules.queue, ours, lent_to, rules.backfill, disbelieved, parts, before)
 
 
 def _offered_until_s(offered: Sequence[Place]) -> tuple[Nodes, Mapping[str, float]]:
@@ -301,3 +322,64 @@ def _select(facts: Facts, offers: Offers, tasks: Tasks, rules: Rules) -> Selecti
         for id_ in left_out
     }
     return replace(found, left_out={**found.left_out, **others})
+
+
+# A longer limit gains little, and each change is one more request to Slurm.
+_LONGER_BY_S = 600.0
+
+
+_LIMITED: Callable[[Fragment], tuple[float | None, float]] = attrgetter("started_s", "limit_s")
+
+
+def limits(
+    fragments: Sequence[Fragment], hole_ends_s: Mapping[str, float], snapshot: Snapshot, rules: Rules
+) -> list[Limit]:
+    """Changes of time limits: places whose fragments get another limit."""
+    longest_s = rules.limit_s(inf, snapshot)
+    # By kind, because most fragments are alike: at most looks no limit changes, and none is looked at by itself.
+    fitting_s = {
+        (started_s, now_s, inf): _fitting_s(started_s, now_s, inf, longest_s, snapshot, rules)
+        for started_s, now_s in set(map(_LIMITED, fragments))
+    }
+    is_any_end_known = min(hole_ends_s.values(), default=inf) < inf
+    if not is_any_end_known and all(fits_s == now_s for (_, now_s, _), fits_s in fitting_s.items()):
+        return []
+    place_of = rules.nodes.place_of
+    offered: list[tuple[str, Fragment]] = []
+    # A job of several nodes has one time limit: the first of its holes to end counts.
+    job_until_s: dict[str, float] = {}
+    for fragment in fragments:
+        place = place_of(fragment)
+        until_s = hole_ends_s.get(place) if fragment.goes_on else None
+        if until_s is None:
+            continue
+        offered.append((place, fragment))
+        if until_s < inf:
+            job_until_s[fragment.job] = min(until_s, job_until_s.get(fragment.job, inf))
+    changed: defaultdict[float, list[str]] = defaultdict(list)
+    for place, fragment in offered:
+        key = fragment.started_s, fragment.limit_s, job_until_s.get(fragment.job, inf)
+        limit_s = fitting_s.get(key)
+        if limit_s is None:
+            limit_s = fitting_s[key] = _fitting_s(*key, longest_s, snapshot, rules)
+        if limit_s != fragment.limit_s:
+            changed[limit_s].append(place)
+    return [Limit(tuple(places), limit_s) for limit_s, places in changed.items()]
+
+
+def _fitting_s(
+    started_s: float | None, limit_s: float, hole_end_s: float, longest_s: float, snapshot: Snapshot, rules: Rules
+) -> float:
+    """A fragment's limit, if that will do, or a better one, in whole minutes; ``longest_s`` from now at most."""
+    if started_s is None:
+        # Slurm starts nothing whose limit reaches into a planned job or a reservation.
+        return min(limit_s, whole_minutes_s(rules.limit_s(hole_end_s, snapshot)))
+    # It runs, so nothing has to be planned any more.
+    wanted_s = whole_minutes_s(min(hole_end_s, snapshot.time_s + longest_s) - started_s)
+    too_short = wanted_s > limit_s + max(_LONGER_BY_S, rules.fragments.longest_s / 4)
+    return wanted_s if wanted_s < limit_s or too_short else limit_s
+
+
+def whole_minutes_s(seconds: float) -> float:
+    """Seconds of a time limit in whole minutes, rounded down, as Slurm counts limits: one minute at least."""
+    return max(60.0, seconds // 60 * 60)

@@ -6,13 +6,12 @@ processes have ended, its epilog included: until then squeue shows the job as CO
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from freetrain.core.fragment import End, Fragment
 from freetrain.core.place import Place
 from freetrain.lending.facts import Bar, Facts
-from freetrain.lending.offers import Offers
 
 # Other ends are the program's own, and do not show how long it takes when it has to leave.
 _BY_ORDER = frozenset((End.PREEMPTED, End.RELEASED, End.TIMED_OUT, End.CANCELLED))
@@ -71,13 +70,13 @@ class Leaving:
 
 
 def bars_of_slow(
-    offers: Offers, slow: Mapping[str, float], now_s: float, shortest_hole_s: float
+    offered: Sequence[Place], slow: Mapping[str, float], now_s: float, shortest_hole_s: float
 ) -> Mapping[str, Bar]:
     """Trainer that takes long to leave → the offered nodes that are not known to be free for that long."""
     bars: dict[str, Bar] = {}
     for trainer, took_s in slow.items():
         needed_s = took_s + shortest_hole_s
-        short = (offer for offer in offers.offered if not _is_free_for(offer, needed_s, now_s))
+        short = (offer for offer in offered if not _is_free_for(offer, needed_s, now_s))
         why = (
             f"it takes {took_s:.0f} s to leave a node when it has to, longer than harm.limit, so it gets only "
             "nodes that nobody will want before a time that is known so far ahead: let it end on SIGTERM"
@@ -86,10 +85,10 @@ def bars_of_slow(
     return bars
 
 
-def due_of_slow(offers: Offers, slow: Mapping[str, float], now_s: float) -> Mapping[str, str]:
+def due_of_slow(offered: Sequence[Place], slow: Mapping[str, float], now_s: float) -> Mapping[str, str]:
     """Lent place of a trainer that takes long to leave → why it is given back now."""
     due = {}
-    for offer in offers.offered if slow else ():
+    for offer in offered if slow else ():
         took_s = slow.get(offer.holder or "")
         if took_s is not None and not _is_free_for(offer, took_s, now_s):
             due[offer.name] = f"trainer {offer.holder} takes {took_s:.0f} s to leave, longer than harm.limit"

@@ -1,7 +1,7 @@
 """Verdicts on nodes: reasons why a node is not lent, what happens to a lent one, and what would change that. Pure.
 
 ``NODE_VERDICTS`` is the one table of them. It is walked from the top, and each place ends with the first verdict
-that names it; what none names may be lent.
+that names it; what none names may be lent. Tasks of several nodes keep all of them or none.
 
 1. Obstacles to lending a node whatever the time: Slurm, the site, other jobs on it.
 2. Reservations and jobs that will want it, and jobs of the site that would start on it now.
@@ -13,84 +13,49 @@ that names it; what none names may be lent.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from itertools import chain
 from math import inf
 
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.grouping import grouped
-from freetrain.core.job import Job, JobState
-from freetrain.core.node import Node, Nodes, NodeState
+from freetrain.core.node import Node, NodeState
 from freetrain.core.place import Place, is_part, node_of, room_of
 from freetrain.lending.facts import Facts, WhyNot
-from freetrain.lending.hole_ends import HoleEnd, ends_of_parts, hole_ends
+from freetrain.lending.hole_ends import HoleEnd, ends_of_parts, hole_ends, nodes_of_next
 from freetrain.lending.leaving import due_of_slow
 from freetrain.lending.limit_claims import due_for_limits
 from freetrain.lending.memory import Memory
-from freetrain.lending.offers import Offers, doubtful_nodes
 from freetrain.lending.rooms import Rooms
 from freetrain.lending.rules import NodeRules
-from freetrain.lending.shadow import PlannedStart, Shadow
-
-# By its age alone, a job that has just begun would be expected to end at once.
-_YOUNG_S = 30.0
+from freetrain.lending.shadow import Shadow
 
 
-def nodes_of_next(
-    offered: Iterable[Place], shadow: Shadow, snapshot: Snapshot, rules: NodeRules, rooms: Rooms | None = None
-) -> Mapping[str, str]:
-    """Nodes kept free, and given back where lent, for those next in line that want all of them → why."""
-    plans = [plan for plan in first_in_line(shadow, snapshot).values() if plan.part is None]
-    if not plans:
-        return {}
-    running = [job for job in snapshot.site_jobs(rules.queue) if job.state is JobState.RUNNING]
-    ending = [job for job in running if _left_s(job, snapshot.time_s) < rules.next_within_s]
-    if not ending:
-        return {}
-    names = frozenset(offer.node for offer in offered)
-    clear = frozenset(name for name in names if not (rooms and name in rooms and rooms[name].used_by_site))
-    jobs_on = Counter(name for job in running for name in job.nodes)
-    # A node that another job stays on does not come free with this one.
-    freed = [frozenset(name for name in job.nodes if jobs_on[name] == 1) for job in ending]
-    kept: dict[str, str] = {}
-    for plan in plans:
-        missing = len(plan.nodes - clear)
-        partitions = set(snapshot.job[plan.job].partition.split(",")) & snapshot.partitions.keys()
-        reachable = Nodes().union(*(snapshot.partitions[name].nodes for name in partitions))
-        if any(len(nodes & reachable) >= missing for nodes in freed):
-            kept |= dict.fromkeys(sorted(plan.nodes & names), f"job {plan.job} is next to start here")
-    return kept
+@dataclass(frozen=True)
+class Offers:
+    """The verdict on every node of the partition.
 
+    If nodes are lent in parts, each lent part is an offer, and so is what is left of the node
+    (:func:`freetrain.core.place.node_of` explains their names).
 
-def next_change_in_line_s(shadow: Shadow, snapshot: Snapshot, rules: NodeRules) -> float:
-    """Next time when a running job comes near its limit, or is too old to be expected to end soon; inf: never."""
-    if not shadow.plans:
-        return inf
-    running = [job for job in snapshot.site_jobs(rules.queue) if job.state is JobState.RUNNING]
-    old_s = (job.start_s + rules.next_within_s for job in running if job.start_s is not None)
-    ends_s = (job.end_s - rules.next_within_s for job in running if job.end_s is not None)
-    return min((at_s for at_s in chain(old_s, ends_s) if at_s > snapshot.time_s), default=inf)
+    Attributes:
+        offered: places that may be lent or stay lent, with the end of their hole if it is known.
+        due: lent places that must be given back now → why.
+        withheld: every other node of the partition → reason why nothing is done with it.
+    """
 
+    offered: tuple[Place, ...]
+    due: Mapping[str, str]
+    withheld: Mapping[str, str]
+    verdicts: Mapping[str, str] = field(default_factory=dict, compare=False)
 
-def first_in_line(shadow: Shadow, snapshot: Snapshot) -> Mapping[str, PlannedStart]:
-    """Partition → the first of its jobs that cannot start yet."""
-    first: dict[str, PlannedStart] = {}
-    for plan in shadow.plans:
-        if plan.start_s > shadow.time_s:
-            for name in snapshot.job[plan.job].partition.split(","):
-                first.setdefault(name, plan)
-    return first
-
-
-def _left_s(job: Job, now_s: float) -> float:
-    """Further seconds that a job is expected to run: as many as it has run, at least 30, at most to its limit."""
-    age_s = now_s - (now_s if job.start_s is None else job.start_s)
-    expected_s = max(age_s, _YOUNG_S)
-    return expected_s if job.end_s is None else min(expected_s, job.end_s - now_s)
+    @cached_property
+    def held(self) -> Counter[str]:
+        """Trainer → number of the offered places that it has."""
+        return Counter([offer.holder for offer in self.offered if offer.holder is not None])
 
 
 class AppliesTo(StrEnum):
@@ -410,6 +375,27 @@ def _of_others(offers: Offers, context: NodeContext) -> WhyNot:
     return {name: f"trainer {by} does not compete for nodes" for name, by in held if by not in competing}
 
 
+def _doubtful(offers: Offers, context: NodeContext) -> WhyNot:
+    """Places of tasks that also have nodes in an unknown state: they are left as they are."""
+    return {
+        place: "its task has other nodes of which nothing is certain"
+        for places in cut_tasks(context.facts, offers, context.nodes).values()
+        if offers.due.keys().isdisjoint(places)
+        for place in places
+    }
+
+
+def cut_tasks(facts: Facts, offers: Offers, rules: NodeRules) -> Mapping[str, Sequence[str]]:
+    """Tasks with their places, of which some are not offered: if one node has to go, the others go with it."""
+    tasks = {request.id for request in facts.requests if request.filler}
+    if not tasks:
+        return {}
+    own = (fragment for fragment in facts.fragments if fragment.goes_on and fragment.trainer in tasks)
+    places_of = grouped((fragment.trainer, rules.place_of(fragment)) for fragment in own)
+    offered = {offer.name for offer in offers.offered}
+    return {task: places for task, places in places_of.items() if not offered.issuperset(places)}
+
+
 NOT_COMPETING = NodeVerdict(
     "not competing", _of_others, "It is lent to a training that competes at the next look.", AppliesTo.LENT
 )
@@ -455,13 +441,13 @@ NODE_VERDICTS: Sequence[NodeVerdict] = (
     NodeVerdict("paused", _paused, "'freetrain resume' ends the pause.", _IDLE),
     NodeVerdict(
         "slow to leave",
-        lambda offers, context: due_of_slow(offers, context.slow, context.now_s),
+        lambda offers, context: due_of_slow(offers.offered, context.slow, context.now_s),
         "The training's own doing: a program that ends on SIGTERM keeps such nodes.",
         AppliesTo.LENT,
     ),
     NodeVerdict(
         "doubtful task",
-        lambda offers, context: doubtful_nodes(context.facts, offers, context.nodes),
+        _doubtful,
         "It is judged again when Slurm shows all nodes of its task.",
         AppliesTo.LENT,
         freezes=True,

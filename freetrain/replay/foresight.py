@@ -9,7 +9,7 @@ from enum import StrEnum
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.holes import Holes
 from freetrain.lending.hole_ends import planned_ends_s
-from freetrain.lending.offers import shadow_of
+from freetrain.lending.judge import shadow_of
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.shadow import NO_SHADOW
 from freetrain.lending.sightings import Sightings

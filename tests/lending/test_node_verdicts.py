@@ -13,9 +13,10 @@ from freetrain.core.job import Job, JobState, WaitsFor
 from freetrain.core.node import Partition
 from freetrain.core.place import Place
 from freetrain.lending.facts import Facts, SiteOrders
+from freetrain.lending.hole_ends import nodes_of_next
+from freetrain.lending.judge import shadow_of
 from freetrain.lending.memory import Memory
-from freetrain.lending.node_verdicts import NODE_VERDICTS, NOT_COMPETING, NodeContext, judge_nodes, nodes_of_next
-from freetrain.lending.offers import shadow_of
+from freetrain.lending.node_verdicts import NODE_VERDICTS, NOT_COMPETING, NodeContext, judge_nodes
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.shadow import Shadow
 from freetrain.lending.sightings import Sightings

@@ -12,9 +12,9 @@ from freetrain.core.place import Place
 from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Facts
 from freetrain.lending.hole_ends import in_few_classes
+from freetrain.lending.judge import shadow_of
 from freetrain.lending.memory import Memory
-from freetrain.lending.node_verdicts import NodeContext, judge_nodes
-from freetrain.lending.offers import Offers, shadow_of
+from freetrain.lending.node_verdicts import NodeContext, Offers, judge_nodes
 from freetrain.lending.rules import NodeRules, PowerRules
 from freetrain.lending.sightings import Sightings
 from freetrain.slurm.states import waits_for

@@ -18,9 +18,8 @@ from operator import or_
 from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Snapshot
 from freetrain.core.job import Job
-from freetrain.lending.shadow.machine import Machine
+from freetrain.lending.shadow.machine import Hold, Machine
 from freetrain.lending.shadow.node_sets import NodeSet, numbers
-from freetrain.lending.shadow.rooms_ahead import Hold
 
 # Epoch seconds, as doubles, are exact to less than this; a smaller step would be lost in rounding.
 _ROUNDING_S = 1e-3
