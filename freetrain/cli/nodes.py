@@ -187,7 +187,7 @@ def _another_reason(verdict: NodeGroup, node: Node, jobs: Sequence[str], in_part
 def _judged_here(facts: Facts, rules: NodeRules) -> Sequence[NodeGroup]:
     """States by Slurm alone: no node that is free will be lent before a daemon is at work."""
     running = facts.fragments
-    shadow = shadow_of(facts.snapshot, running, rules, Sightings())
+    shadow = shadow_of(facts, rules, Sightings())
     rooms, _ = find_rooms(facts, rules)
     groups = groups_of(judge_nodes(NodeContext(facts, Memory(), shadow, rules, rooms)), running)
     return [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -11,7 +11,7 @@ from math import inf
 from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Snapshot
 from freetrain.core.data_wait import WaitProfile
-from freetrain.core.fragment import Fragment
+from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.job import Job, shares_limit
 from freetrain.core.needs import NO_NEEDS, Needs
 from freetrain.core.node import Node, Nodes
@@ -117,6 +117,21 @@ class Facts:
     def request(self) -> Mapping[str, Request]:
         """Trainer → its request."""
         return {request.id: request for request in self.requests}
+
+    @cached_property
+    def jobs(self) -> frozenset[str]:
+        """Jobs of the fragments, in Slurm's words."""
+        return frozenset(fragment.job for fragment in self.fragments)
+
+    @cached_property
+    def holder(self) -> Mapping[str, str]:
+        """Node → the trainer that has it; of two on a node that changes hands, the one that goes on."""
+        return {fragment.node: fragment.trainer for fragment in self.fragments if fragment.goes_on}
+
+    @cached_property
+    def running(self) -> Sequence[Fragment]:
+        """Fragments that run on their nodes."""
+        return [fragment for fragment in self.fragments if fragment.state is FragmentState.RUNNING]
 
     def submission_of(self, fragment: Fragment) -> str:
         """Id of what its owner submitted: its trainer, or the filler of which it is a task of several nodes."""

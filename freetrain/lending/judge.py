@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
-from operator import attrgetter
 from types import MappingProxyType
 
 from freetrain.core.cluster import Snapshot
@@ -15,7 +14,6 @@ from freetrain.core.data_wait import SharedNode
 from freetrain.core.decision import Decision
 from freetrain.core.fragment import Fragment
 from freetrain.core.grouping import grouped
-from freetrain.core.job import JobState
 from freetrain.core.node import Nodes
 from freetrain.core.place import Place
 from freetrain.core.plan import Action, Limit, Release, TidySubmission
@@ -207,7 +205,7 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     rooms, lent = find_rooms(facts, nodes)
     memory = memory.with_nodes(facts, idle_for_the_site(facts, nodes.queue, rooms, lent), nodes)
     rules = _with_horizon(rules, memory)
-    shadow = shadow_of(facts.snapshot, facts.fragments, nodes, memory.sightings, lent, memory.shadow)
+    shadow = shadow_of(facts, nodes, memory.sightings, lent, memory.shadow)
     memory = memory.with_harm(facts, shadow, rules)
     back_off = find_back_off(memory.meter.harms, memory.evicted_s, memory.lost, now_s, rules.harm)
     backing_off = back_off.sentence if back_off else ""
@@ -248,21 +246,17 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
 
 
 def shadow_of(
-    snapshot: Snapshot,
-    fragments: Sequence[Fragment],
+    facts: Facts,
     rules: NodeRules,
     seen: Sightings,
     parts: LentParts = MappingProxyType({}),
     before: Shadow = NO_SHADOW,
 ) -> Shadow:
     """The shadow schedule: Slurm's plan of the site's jobs if nothing were lent."""
-    if not any(job.state is JobState.PENDING for job in snapshot.jobs):
-        return Shadow(snapshot.time_s, (), frozenset())
-    ours = frozenset(fragment.job for fragment in fragments)
-    lent_to = {fragment.node: fragment.trainer for fragment in fragments if fragment.goes_on}
+    snapshot = facts.snapshot
     # A job whose nodes were free for long and that did not start waits for something unknown, so it gets none.
     disbelieved = seen.disbelieved(snapshot.time_s, rules.claim_s)
-    return find_shadow(snapshot, rules.queue, ours, lent_to, rules.backfill, disbelieved, parts, before)
+    return find_shadow(snapshot, rules.queue, facts.jobs, facts.holder, rules.backfill, disbelieved, parts, before)
 
 
 def _offered_until_s(offered: Sequence[Place]) -> tuple[Nodes, Mapping[str, float]]:
@@ -310,8 +304,6 @@ def _select(facts: Facts, offers: Offers, tasks: Tasks, rules: Rules) -> Selecti
     partition = rules.nodes.partition
     is_up = rules.nodes.queue.among(facts.snapshot.partitions).is_up
     cut = cut_tasks(facts, offers, rules.nodes)
-    if is_up and not cut:
-        return select(facts.requests, reach, len(offers.offered), rules.sharing, facts.used_hours)
     requests = [request for request in facts.requests if (is_up or held[request.id]) and request.id not in cut]
     found = select(requests, reach, len(offers.offered), rules.sharing, facts.used_hours)
     left_out = {request.id for request in facts.requests} - {request.id for request in requests}
@@ -328,9 +320,6 @@ def _select(facts: Facts, offers: Offers, tasks: Tasks, rules: Rules) -> Selecti
 _LONGER_BY_S = 600.0
 
 
-_LIMITED: Callable[[Fragment], tuple[float | None, float]] = attrgetter("started_s", "limit_s")
-
-
 def limits(
     fragments: Sequence[Fragment], hole_ends_s: Mapping[str, float], snapshot: Snapshot, rules: Rules
 ) -> list[Limit]:
@@ -339,17 +328,16 @@ def limits(
     # By kind, because most fragments are alike: at most looks no limit changes, and none is looked at by itself.
     fitting_s = {
         (started_s, now_s, inf): _fitting_s(started_s, now_s, inf, longest_s, snapshot, rules)
-        for started_s, now_s in set(map(_LIMITED, fragments))
+        for started_s, now_s in {(fragment.started_s, fragment.limit_s) for fragment in fragments}
     }
     is_any_end_known = min(hole_ends_s.values(), default=inf) < inf
     if not is_any_end_known and all(fits_s == now_s for (_, now_s, _), fits_s in fitting_s.items()):
         return []
-    place_of = rules.nodes.place_of
     offered: list[tuple[str, Fragment]] = []
     # A job of several nodes has one time limit: the first of its holes to end counts.
     job_until_s: dict[str, float] = {}
     for fragment in fragments:
-        place = place_of(fragment)
+        place = rules.nodes.place_of(fragment)
         until_s = hole_ends_s.get(place) if fragment.goes_on else None
         if until_s is None:
             continue

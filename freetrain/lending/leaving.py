@@ -38,9 +38,9 @@ class Leaving:
             for fragment in ended
         )
 
-    def after(self, facts: Facts, bound_s: float) -> Leaving:
+    def after(self, facts: Facts) -> Leaving:
         """The record after a look."""
-        now_s = facts.snapshot.time_s
+        now_s, bound_s = facts.snapshot.time_s, facts.leaving_bound_s
         leaving = [fragment for fragment in facts.fragments if fragment.is_leaving]
         seen_s = {fragment.job: (self.seen_s.get(fragment.job, (now_s, now_s))[0], now_s) for fragment in leaving}
         present = {*facts.to_tidy, *(request.submission_id for request in facts.requests)}

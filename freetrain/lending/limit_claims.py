@@ -87,13 +87,12 @@ def claims_after(before: LimitClaims, facts: Facts, shadow: Shadow, rules: NodeR
     """
     if not facts.snapshot.limited and not before:
         return {}
-    open_ = {fragment.job for fragment in facts.fragments}
     nodes: defaultdict[str, list[str]] = defaultdict(list)
     for plan in shadow.plans:
         is_limited = plan.job in before or facts.snapshot.job[plan.job].limit is not None
         if is_limited and plan.start_s <= shadow.time_s:
             nodes[plan.job] += sorted(plan.nodes)
-    claims = {id_: _still(before[id_], open_, shadow.time_s) for id_ in nodes if id_ in before}
+    claims = {id_: _still(before[id_], facts, shadow.time_s) for id_ in nodes if id_ in before}
     claimed = {fragment for claim in claims.values() for fragment in claim.fragments}
     for id_, names in nodes.items():
         claim, job = claims.get(id_), facts.snapshot.job[id_]
@@ -157,8 +156,8 @@ def _holders(job: Job, facts: Facts) -> list[Fragment]:
     ]
 
 
-def _still(claim: LimitClaim, open_: Iterable[str], now_s: float) -> LimitClaim:
-    is_gone = not set(claim.fragments).intersection(open_)
+def _still(claim: LimitClaim, facts: Facts, now_s: float) -> LimitClaim:
+    is_gone = facts.jobs.isdisjoint(claim.fragments)
     return replace(claim, gone_s=(claim.gone_s or now_s) if is_gone else None)
 
 

@@ -73,7 +73,7 @@ class Memory:
         blocked = self.blocked.after(waits, snapshot, nodes.claim_s)
         # In Slurm a fragment ends when it is ordered to go; the site's job waits until its node is free.
         left = replace(facts, ended=self.leaving.until_free(facts.ended))
-        meter = self.meter.after(left, shadow, blocked.jobs, nodes, rules.harm, limits, facts.leaving_bound_s)
+        meter = self.meter.after(left, shadow, blocked.jobs, nodes, rules.harm, limits)
         # A fragment that ended while no daemon looked may have ended long ago.
         ended = [*facts.ended, *meter.ended]
         return replace(
@@ -82,7 +82,7 @@ class Memory:
             blocked=blocked,
             meter=meter,
             lost=self.lost.after(snapshot, [*ended, *facts.fragments], rules.harm),
-            leaving=self.leaving.after(facts, facts.leaving_bound_s),
+            leaving=self.leaving.after(facts),
             evicted_s=evictions_after(self.evicted_s, facts.ended, snapshot.time_s, rules.harm),
         )
 

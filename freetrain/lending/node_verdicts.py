@@ -103,15 +103,10 @@ class NodeContext:
         return self.facts.snapshot.time_s
 
     @cached_property
-    def holder(self) -> Mapping[str, str]:
-        """Node → the trainer that has it; of two on a node that changes hands, the one that goes on."""
-        return {fragment.node: fragment.trainer for fragment in self.facts.fragments if fragment.goes_on}
-
-    @cached_property
     def leaving(self) -> WhyNot:
         """Node whose fragments all are leaving, ending or lost → their state, as a clause."""
         others = (fragment for fragment in self.facts.fragments if not fragment.goes_on)
-        return {other.node: _IN_BETWEEN[other.state] for other in others if other.node not in self.holder}
+        return {other.node: _IN_BETWEEN[other.state] for other in others if other.node not in self.facts.holder}
 
     @cached_property
     def ends_of_nodes(self) -> Mapping[str, HoleEnd]:
@@ -193,7 +188,7 @@ def _all_places(context: NodeContext) -> Iterator[Place]:
     names = sorted(context.nodes.queue.among(context.snapshot.partitions).nodes)
     places: list[tuple[str, str | None]] = []
     if not context.nodes.in_parts:
-        places = [(name, context.holder.get(name)) for name in names]
+        places = [(name, context.facts.holder.get(name)) for name in names]
     else:
         rooms = context.rooms or {}
         on = grouped((fragment.node, fragment) for fragment in context.facts.fragments if fragment.goes_on)
@@ -240,8 +235,8 @@ def _lent_in_parts(_offers: Offers, context: NodeContext) -> WhyNot:
 def _used_by_the_site(_offers: Offers, context: NodeContext) -> WhyNot:
     if context.nodes.in_parts or not context.snapshot.jobs:
         return {}
-    ours = {fragment.job for fragment in context.facts.fragments}
-    others = (job for job in context.snapshot.jobs if job.state.has_nodes and job.id not in ours)
+    jobs, ours = context.snapshot.jobs, context.facts.jobs
+    others = (job for job in jobs if job.state.has_nodes and job.id not in ours)
     used: dict[str, str] = {}
     for job in others:
         used |= dict.fromkeys(job.nodes, f"job {job.id} runs here")
@@ -256,7 +251,7 @@ def _not_free(offers: Offers, context: NodeContext) -> WhyNot:
 
 def _is_free(node: Node, context: NodeContext) -> bool:
     if node.state is not NodeState.IDLE:
-        is_lent = node.name in context.holder or node.name in context.leaving
+        is_lent = node.name in context.facts.holder or node.name in context.leaving
         if node.state is not NodeState.BUSY or not (context.nodes.in_parts or is_lent):
             return False
     # PLANNED without a job that is known to start there: nobody can say when the node is wanted.

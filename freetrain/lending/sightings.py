@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import inf
@@ -29,16 +29,10 @@ class Sightings:
     fitting_since_s: Mapping[str, float] = field(default_factory=dict)
     start_timeouts_s: Mapping[str, float] = field(default_factory=dict)
 
-    def with_nodes(self, snapshot: Snapshot, fragments: Iterable[Fragment]) -> Sightings:
+    def with_nodes(self, snapshot: Snapshot, fragments: Sequence[Fragment]) -> Sightings:
         """The sightings after a look at the nodes: with those that are idle now, without rests that are over."""
-        fragments = list(fragments)
         now_s, lent = snapshot.time_s, {fragment.node for fragment in fragments}
-        timed_out = self.start_timeouts_s.keys()
-        running = {
-            fragment.node
-            for fragment in fragments
-            if fragment.node in timed_out and fragment.state is FragmentState.RUNNING
-        }
+        running = {fragment.node for fragment in fragments if fragment.state is FragmentState.RUNNING}
         return replace(
             self,
             idle_since_s={name: self.idle_since_s.get(name, now_s) for name in snapshot.idle - lent},

@@ -115,7 +115,7 @@ def kept(*jobs: Job, rules: NodeRules = RULES, lent: tuple[str, ...] = ()) -> se
         partitions={name: Partition(name, its) for name, its in partitions.items()},
     )
     offered = [Place(name, None, "7" if name in lent else None) for name in names if name not in busy]
-    return set(nodes_of_next(offered, shadow_of(found, (), rules, Sightings()), found, rules))
+    return set(nodes_of_next(offered, shadow_of(Facts(found), rules, Sightings()), found, rules))
 
 
 def test_its_nodes_are_kept_lent_or_not_when_one_young_job_is_in_the_way() -> None:

@@ -50,8 +50,8 @@ def lent(node: str, trainer: str = "7") -> Fragment:
 def offers_of(
     found: Snapshot, fragments: list[Fragment], rules: NodeRules = RULES, seen: Sightings = NOTHING_SEEN
 ) -> Offers:
-    shadow = shadow_of(found, fragments, rules, seen)
-    return judge_nodes(NodeContext(Facts(found, tuple(fragments)), Memory(seen), shadow, rules))
+    facts = Facts(found, tuple(fragments))
+    return judge_nodes(NodeContext(facts, Memory(seen), shadow_of(facts, rules, seen), rules))
 
 
 def offered(answer: Offers) -> list[str]:

@@ -142,15 +142,15 @@ class Schedule:
         self.not_before_s: dict[JobShape, float] = {}
         self.holds_until_s = inf
 
-    def fits(self, job: Job) -> bool:
+    def fits(self, shape: JobShape) -> bool:
         """Whether there are nodes for a job now, whatever else starts now."""
-        possible = self._machine.possible(job) & self._running.room_at_first(job.asks)
-        if possible.bit_count() < job.node_count:
+        possible, count, limit_s, part = shape
+        possible &= self._running.room_at_first(part)
+        if possible.bit_count() < count:
             return False
-        limit_s = self._machine.limit_s(job)
         self._holds_only_now(limit_s)
         taken = self._reserved.between(self.now_s, self.now_s + limit_s)
-        return (possible & ~taken).bit_count() >= job.node_count
+        return (possible & ~taken).bit_count() >= count
 
     def shape_of(self, job: Job) -> JobShape:
         """The shape of a job."""

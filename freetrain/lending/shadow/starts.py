@@ -27,8 +27,7 @@ from freetrain.core.job import Job, JobState, WaitsFor
 from freetrain.core.node import Nodes
 from freetrain.lending.shadow.free_capacity import LentPart
 from freetrain.lending.shadow.machine import Machine, Reach, Want, partitions_of
-from freetrain.lending.shadow.node_sets import NodeSet
-from freetrain.lending.shadow.schedule import BackfillRules, JobShape, Schedule, Start
+from freetrain.lending.shadow.schedule import BackfillRules, JobShape, Schedule
 
 # Slurm plans no more tasks of one array (its default of ``bf_max_job_array_resv``).
 _MOST_LATER_TASKS = 20
@@ -65,7 +64,6 @@ class Search:
         shape: the properties of the job that count.
         is_believed: whether its starts were searched for.
         fits: whether there were nodes for it, whatever else starts now.
-        planned: the starts as they were put into the schedule, with sets of nodes.
         not_before_s: the stretch before which no job of its shape starts; None: unknown.
         holds_until_s: time until which the same is found if only time changes; a start now stays one until then.
     """
@@ -75,21 +73,20 @@ class Search:
     is_believed: bool
     fits: bool
     plans: tuple[PlannedStart, ...]
-    planned: tuple[tuple[float, NodeSet], ...]
     not_before_s: float | None
     holds_until_s: float
 
     @property
     def effect(self) -> tuple[object, ...]:
         """Properties of it on which the searches after it depend."""
-        return self.shape, self.planned, self.not_before_s
+        return self.shape, [(plan.start_s, plan.nodes) for plan in self.plans], self.not_before_s
 
     def holds(self, job: Job, is_believed: bool, now_s: float) -> bool:
         """Whether the same would be found for a job now, on the same machine and behind the same plans."""
         # Jobs that are as they were are mostly the same objects.
         is_same = is_believed == self.is_believed and (job is self.job or job == self.job)
         # A start now moves on with the time, and with it the job's end and the plans behind it.
-        starts_now = bool(self.planned) and self.planned[0][0] <= now_s
+        starts_now = bool(self.plans) and self.plans[0].start_s <= now_s
         return is_same and now_s < self.holds_until_s and not starts_now
 
 
@@ -140,7 +137,7 @@ class Searcher:
             found = before
         else:
             found = self._search_anew(job, is_believed)
-            has_effect = bool(found.planned) or found.not_before_s is not None
+            has_effect = bool(found.plans) or found.not_before_s is not None
             self._is_as_before &= found.effect == before.effect if before is not None else not has_effect
         self.done.append(found)
         return found
@@ -151,33 +148,28 @@ class Searcher:
         if number is None or not self._is_as_before:
             return None
         left_out = self._before[self._compared : number]
-        self._is_as_before = number >= self._compared and not any(search.planned for search in left_out)
+        self._is_as_before = number >= self._compared and not any(search.plans for search in left_out)
         self._compared = number + 1
         return self._before[number] if self._is_as_before else None
 
     def _search_anew(self, job: Job, is_believed: bool) -> Search:
         schedule, shape = self._schedule, self._schedule.shape_of(job)
         for search in self._unplanned:
-            for start_s, nodes in search.planned:
-                schedule.plan(search.job, start_s, nodes)
+            for plan in search.plans:
+                self._plan(search.job, plan)
             if search.not_before_s is not None:
                 schedule.not_before_s[search.shape] = search.not_before_s
         self._unplanned.clear()
         schedule.holds_until_s = inf
-        fits = schedule.fits(job)
-        starts = list(self._starts_of(job, shape)) if is_believed else []
-        return Search(
-            job,
-            shape,
-            is_believed,
-            fits,
-            tuple(plan for plan, _ in starts),
-            tuple((plan.start_s, nodes) for plan, nodes in starts),
-            schedule.not_before_s.get(shape),
-            schedule.holds_until_s,
-        )
+        fits = schedule.fits(shape)
+        plans = tuple(self._starts_of(job, shape)) if is_believed else ()
+        not_before_s = schedule.not_before_s.get(shape)
+        return Search(job, shape, is_believed, fits, plans, not_before_s, schedule.holds_until_s)
 
-    def _starts_of(self, job: Job, shape: JobShape) -> Iterator[tuple[PlannedStart, NodeSet]]:
+    def _plan(self, job: Job, plan: PlannedStart) -> None:
+        self._schedule.plan(job, plan.start_s, self._machine.sets.of(plan.nodes))
+
+    def _starts_of(self, job: Job, shape: JobShape) -> Iterator[PlannedStart]:
         machine, schedule = self._machine, self._schedule
         left, left_later = job.tasks, _MOST_LATER_TASKS
         if job.asks is not None:
@@ -192,23 +184,17 @@ class Searcher:
                 )
             left, left_later = left - together, left_later - (0 if is_now else together)
             if is_now and job.asks is not None:
-                plan = _start_on_parts(job, job.asks, machine, found)
-                nodes = machine.sets.of(plan.nodes)
+                chosen = machine.choose_parts_now(found.nodes, job, job.asks)
+                back = tuple(part.place for parts in chosen.values() for part in parts)
+                plan = PlannedStart(job.id, found.start_s, frozenset(chosen), part=job.asks, back=back)
             else:
                 choose = machine.choose_now if is_now else machine.choose
                 nodes = choose(found.nodes, together * job.node_count, job)
                 beside = schedule.beside(job, found.start_s, nodes)
                 names = machine.sets.names(nodes)
                 plan = PlannedStart(job.id, found.start_s, names, part=job.asks, beside=beside)
-            schedule.plan(job, found.start_s, nodes)
-            yield plan, nodes
-
-
-def _start_on_parts(job: Job, part: Amount, machine: Machine, found: Start) -> PlannedStart:
-    """The start of one task now, with the places that have to be given back for it."""
-    chosen = machine.choose_parts_now(found.nodes, job, part)
-    back = tuple(part.place for parts in chosen.values() for part in parts)
-    return PlannedStart(job.id, found.start_s, frozenset(chosen), part=part, back=back)
+            self._plan(job, plan)
+            yield plan
 
 
 # Bounds the time of a look: jobs further back are left out, even if Slurm looks at them (``bf_max_job_test``).
