@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
 from math import inf
 
 from freetrain.core.amounts import Amount
@@ -15,7 +14,6 @@ from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.job import Job, shares_limit
 from freetrain.core.needs import NO_NEEDS, Needs
 from freetrain.core.node import Node, Nodes
-from freetrain.core.place import node_of
 from freetrain.core.trainer import Serving, Trainer
 
 
@@ -167,27 +165,3 @@ class Bar:
 
     places: Nodes
     why: str
-
-
-def merged(*bars: Mapping[str, Bar]) -> Mapping[str, Bar]:
-    """Trainer → the places that it does not get for any of these reasons, and the first reason, which is shown."""
-    found: dict[str, Bar] = {}
-    for trainer, bar in chain.from_iterable(reason.items() for reason in bars):
-        before = found.get(trainer)
-        found[trainer] = bar if before is None else Bar(before.places | bar.places, before.why)
-    return found
-
-
-def with_bars(facts: Facts, bars: Mapping[str, Bar]) -> Facts:
-    """The facts, where tasks of these trainers cannot run on what they do not get."""
-    if not bars:
-        return facts
-    return replace(facts, requests=tuple(_barred(request, bars) for request in facts.requests))
-
-
-def _barred(request: Request, bars: Mapping[str, Bar]) -> Request:
-    bar = bars.get(request.id)
-    if bar is None:
-        return request
-    excluded = request.needs.excluded | frozenset(map(node_of, bar.places))
-    return replace(request, needs=replace(request.needs, excluded=excluded))

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from math import inf
 from types import MappingProxyType
 
@@ -15,14 +16,14 @@ from freetrain.core.decision import Decision
 from freetrain.core.fragment import Fragment
 from freetrain.core.grouping import grouped
 from freetrain.core.node import Nodes
-from freetrain.core.place import Place
+from freetrain.core.place import Place, node_of
 from freetrain.core.plan import Action, Limit, Release, TidySubmission
 from freetrain.core.power import with_watts
 from freetrain.core.problem import Question
 from freetrain.core.trainer import Serving
 from freetrain.lending.back_off import BackOff, find_back_off
 from freetrain.lending.causes import CauseOf, cause_of_wait, has_own_obstacle
-from freetrain.lending.facts import Bar, Facts, merged, with_bars
+from freetrain.lending.facts import Bar, Facts, Request
 from freetrain.lending.hole_ends import in_few_classes, next_change_in_line_s
 from freetrain.lending.leaving import bars_of_slow
 from freetrain.lending.limit_claims import bars_of_limits, without_limits
@@ -219,12 +220,12 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     offers = judge_nodes(context)
 
     # Before the eligible nodes are found: what a trainer does not get must not be dealt to it.
-    bars = merged(
+    bars = _merged(
         bars_of_limits(memory.limits, facts, nodes),
         bars_of_slow(offers.offered, slow, now_s, nodes.shortest_hole_s),
         memory.suspects.bars(facts),
     )
-    facts = with_bars(facts, bars)
+    facts = _with_bars(facts, bars)
     tasks = find_tasks(facts.requests, offers.offered, rooms, facts.snapshot)
     selection = _select(facts, offers, tasks, rules)
     competing = {request.id for request in selection.competing}
@@ -257,6 +258,30 @@ def shadow_of(
     # A job whose nodes were free for long and that did not start waits for something unknown, so it gets none.
     disbelieved = seen.disbelieved(snapshot.time_s, rules.claim_s)
     return find_shadow(snapshot, rules.queue, facts.jobs, facts.holder, rules.backfill, disbelieved, parts, before)
+
+
+def _merged(*bars: Mapping[str, Bar]) -> Mapping[str, Bar]:
+    """Trainer → the places that it does not get for any of these reasons, and the first reason, which is shown."""
+    found: dict[str, Bar] = {}
+    for trainer, bar in chain.from_iterable(reason.items() for reason in bars):
+        before = found.get(trainer)
+        found[trainer] = bar if before is None else Bar(before.places | bar.places, before.why)
+    return found
+
+
+def _with_bars(facts: Facts, bars: Mapping[str, Bar]) -> Facts:
+    """The facts, where tasks of these trainers cannot run on what they do not get."""
+    if not bars:
+        return facts
+    return replace(facts, requests=tuple(_barred(request, bars) for request in facts.requests))
+
+
+def _barred(request: Request, bars: Mapping[str, Bar]) -> Request:
+    bar = bars.get(request.id)
+    if bar is None:
+        return request
+    excluded = request.needs.excluded | frozenset(map(node_of, bar.places))
+    return replace(request, needs=replace(request.needs, excluded=excluded))
 
 
 def _offered_until_s(offered: Sequence[Place]) -> tuple[Nodes, Mapping[str, float]]:

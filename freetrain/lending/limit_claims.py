@@ -225,10 +225,10 @@ def _tasks_on(nodes: Sized, job: Job) -> int:
 
 
 def _part(fragment: Fragment, counts: str, facts: Facts) -> int:
-    node, request = facts.snapshot.node.get(fragment.node), facts.request.get(fragment.trainer)
+    node = facts.snapshot.node.get(fragment.node)
     if counts in ("jobs", "node") or node is None:
         return 1
-    amount = facts.amounts.get(fragment.job) or (request.needs.amount_on(node) if request else node.total)
+    amount = facts.amount_of(fragment, node)
     return {"cpu": amount.cpus, "mem": amount.memory_mb, "gres": amount.gpus}[counts]
 
 

@@ -145,7 +145,7 @@ def test_what_is_known_of_trainings_that_are_gone_is_forgotten() -> None:
     known = Leaving(took_s={"7": 5.0, "8": 119.0})
     assert known.after(seen(NOW_S)).took_s == {"7": 5.0}
     resting = replace(seen(NOW_S), requests=(), to_tidy=("7",))
-    assert known.after(resting, 120.0).took_s == {"7": 5.0}, "it is still there"
+    assert known.after(resting).took_s == {"7": 5.0}, "it is still there"
 
 
 def test_a_training_that_takes_longer_than_the_limit_gives_back_nodes_that_somebody_may_want_at_any_time() -> None:
