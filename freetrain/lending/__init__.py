@@ -11,8 +11,8 @@ To read, in this order:
 - ``node_verdicts.py``: places that may be lent, and the table of reasons why a node is not, with ``hole_ends.py``,
   ``rooms.py`` (what is left of a node), ``blocked_jobs.py``, ``limit_claims.py``; ``causes.py``: whose fault
   failures are.
-- ``sharing/``: who gets which of the offered nodes. ``leaving.py``: nodes that single trainers do not get.
-  ``training_verdicts.py``: the table of reasons why a training has no nodes, or no more.
+- ``sharing/``: who gets which of the offered nodes. ``training_verdicts.py``: the table of reasons why a training
+  has no nodes, or no more.
 - ``meter.py``, ``back_off.py``: what lending costs the site, and when it stops for that.
 - ``stays.py``, ``planned_stays.py``, ``sightings.py``: what is learned from look to look; ``pace.py``: when to
   look next.

@@ -25,10 +25,16 @@ from freetrain.lending.back_off import BackOff, find_back_off
 from freetrain.lending.causes import CauseOf, cause_of_wait, has_own_obstacle
 from freetrain.lending.facts import Bar, Facts, Request
 from freetrain.lending.hole_ends import in_few_classes, next_change_in_line_s
-from freetrain.lending.leaving import bars_of_slow
 from freetrain.lending.limit_claims import bars_of_limits, without_limits
 from freetrain.lending.memory import Memory
-from freetrain.lending.node_verdicts import NOT_COMPETING, NodeContext, Offers, cut_tasks, judge_nodes
+from freetrain.lending.node_verdicts import (
+    NOT_COMPETING,
+    NodeContext,
+    Offers,
+    bars_of_slow,
+    cut_tasks,
+    judge_nodes,
+)
 from freetrain.lending.rooms import LentParts, Rooms, crowded_out, find_rooms, without_claims
 from freetrain.lending.rules import NodeRules, Rules
 from freetrain.lending.shadow import NO_SHADOW, PlansCompared, Shadow, compare_plans, find_shadow
@@ -222,7 +228,7 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     # Before the eligible nodes are found: what a trainer does not get must not be dealt to it.
     bars = _merged(
         bars_of_limits(memory.limits, facts, nodes),
-        bars_of_slow(offers.offered, slow, now_s, nodes.shortest_hole_s),
+        bars_of_slow(offers, context),
         memory.suspects.bars(facts),
     )
     facts = _with_bars(facts, bars)

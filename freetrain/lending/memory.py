@@ -9,14 +9,13 @@ from freetrain.lending.back_off import LostNodes, evictions_after
 from freetrain.lending.blocked_jobs import Blocked, find_waits
 from freetrain.lending.causes import Suspects
 from freetrain.lending.facts import Facts
-from freetrain.lending.leaving import Leaving
 from freetrain.lending.limit_claims import LimitClaims, claims_after
 from freetrain.lending.meter import Meter
 from freetrain.lending.planned_stays import PlannedStays
 from freetrain.lending.rules import NodeRules, Rules
 from freetrain.lending.shadow import NO_SHADOW, Shadow
 from freetrain.lending.sharing.allotment import DeclinedNodes
-from freetrain.lending.sightings import Sightings
+from freetrain.lending.sightings import Leaving, Sightings
 from freetrain.lending.stays import SizeChanges, Stays, sizes_now
 
 

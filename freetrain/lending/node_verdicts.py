@@ -24,9 +24,8 @@ from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.grouping import grouped
 from freetrain.core.node import Node, NodeState
 from freetrain.core.place import Place, is_part, node_of, room_of
-from freetrain.lending.facts import Facts, WhyNot
+from freetrain.lending.facts import Bar, Facts, WhyNot
 from freetrain.lending.hole_ends import HoleEnd, ends_of_parts, hole_ends, nodes_of_next
-from freetrain.lending.leaving import due_of_slow
 from freetrain.lending.limit_claims import due_for_limits
 from freetrain.lending.memory import Memory
 from freetrain.lending.rooms import Rooms
@@ -370,6 +369,33 @@ def _of_others(offers: Offers, context: NodeContext) -> WhyNot:
     return {name: f"trainer {by} does not compete for nodes" for name, by in held if by not in competing}
 
 
+def bars_of_slow(offers: Offers, context: NodeContext) -> Mapping[str, Bar]:
+    """Trainer that takes long to leave → the offered nodes that are not known to be free for that long."""
+    bars: dict[str, Bar] = {}
+    for trainer, took_s in context.slow.items():
+        needed_s = took_s + context.nodes.shortest_hole_s
+        short = (offer for offer in offers.offered if not _is_free_for(offer, needed_s, context.now_s))
+        why = (
+            f"it takes {took_s:.0f} s to leave a node when it has to, longer than harm.limit, so it gets only "
+            "nodes that nobody will want before a time that is known so far ahead: let it end on SIGTERM"
+        )
+        bars[trainer] = Bar(frozenset(offer.name for offer in short), why)
+    return bars
+
+
+def _slow_to_leave(offers: Offers, context: NodeContext) -> WhyNot:
+    due = {}
+    for offer in offers.offered if context.slow else ():
+        took_s = context.slow.get(offer.holder or "")
+        if took_s is not None and not _is_free_for(offer, took_s, context.now_s):
+            due[offer.name] = f"trainer {offer.holder} takes {took_s:.0f} s to leave, longer than harm.limit"
+    return due
+
+
+def _is_free_for(offer: Place, seconds: float, now_s: float) -> bool:
+    return offer.until_s is not None and offer.until_s - now_s > seconds
+
+
 def _doubtful(offers: Offers, context: NodeContext) -> WhyNot:
     """Places of tasks that also have nodes in an unknown state: they are left as they are."""
     return {
@@ -436,7 +462,7 @@ NODE_VERDICTS: Sequence[NodeVerdict] = (
     NodeVerdict("paused", _paused, "'freetrain resume' ends the pause.", _IDLE),
     NodeVerdict(
         "slow to leave",
-        lambda offers, context: due_of_slow(offers.offered, context.slow, context.now_s),
+        _slow_to_leave,
         "The training's own doing: a program that ends on SIGTERM keeps such nodes.",
         AppliesTo.LENT,
     ),

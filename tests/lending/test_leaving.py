@@ -13,9 +13,9 @@ from freetrain.core.node import Reservation
 from freetrain.core.plan import Limit
 from freetrain.lending.facts import Facts
 from freetrain.lending.judge import Judgement, judge
-from freetrain.lending.leaving import Leaving
 from freetrain.lending.memory import Memory
 from freetrain.lending.rules import Rules
+from freetrain.lending.sightings import Leaving
 from freetrain.lending.training_verdicts import TrainingContext, judge_trainings
 from tests.facts import node
 from tests.lending.test_judge import NAMES, NOW_S, PARTITIONS, RULES, lent, request

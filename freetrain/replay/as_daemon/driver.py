@@ -19,7 +19,7 @@ from freetrain.lending.facts import Facts
 from freetrain.lending.judge import Judgement, whole_minutes_s
 from freetrain.lending.pace import next_look_s
 from freetrain.lending.rules import Rules
-from freetrain.lending.sharing.past_use import PastUse
+from freetrain.lending.sharing.claimants import PastUse
 from freetrain.loop.lending_loop import LendingLoop
 from freetrain.replay.as_daemon.lent import BackfillCycles, LentNodes, Timing, Wakes
 from freetrain.replay.as_daemon.site import JobStart, LoggedSite, SharedNodes, SiteEvents
