@@ -108,13 +108,13 @@ def find_waits(facts: Facts, rules: NodeRules) -> list[Wait]:
     if not planned:
         return []
     end_s = {fragment.node: _end_s(fragment, snapshot) for fragment in _preemptible(facts, rules)}
-    ends = sorted(set(end_s.values()))
+    ends_s = set(end_s.values()) - {inf}
     suspects = [
         job
         for job in planned
         if not job.is_held
         and job.planned_nodes & end_s.keys()
-        and _is_one_of(job.start_s or inf, ends)
+        and any(abs((job.start_s or inf) - at_s) <= _SAME_S for at_s in ends_s)
         and (job.start_s or 0.0) > snapshot.time_s
     ]
     if not suspects:
@@ -142,10 +142,6 @@ def _end_s(fragment: Fragment, snapshot: Snapshot) -> float:
     if job is not None and job.end_s is not None:
         return job.end_s
     return inf if fragment.started_s is None else fragment.started_s + fragment.limit_s
-
-
-def _is_one_of(time_s: float, ends: Iterable[float]) -> bool:
-    return any(abs(time_s - end_s) <= _SAME_S for end_s in ends if end_s < inf)
 
 
 def _site_ends(snapshot: Snapshot, ours: FragmentQueue) -> Mapping[str, float]:

@@ -56,7 +56,7 @@ class Memory:
             self,
             stays=self.stays.after(now_s, idle_for_the_site),
             size_changes=self.size_changes.after(now_s, sizes_now(facts)),
-            sightings=sightings.with_nodes(facts.snapshot, facts.fragments),
+            sightings=sightings.with_nodes(facts),
             suspects=self.suspects.after(facts, len(rules.queue.among(facts.snapshot.partitions).nodes)),
         )
 

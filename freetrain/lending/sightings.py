@@ -7,13 +7,12 @@ squeue shows the job as COMPLETING.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import inf
 
-from freetrain.core.cluster import Snapshot
-from freetrain.core.fragment import End, Fragment, FragmentState
+from freetrain.core.fragment import End, Fragment
 from freetrain.lending.facts import Facts
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.shadow import Shadow
@@ -35,13 +34,13 @@ class Sightings:
     fitting_since_s: Mapping[str, float] = field(default_factory=dict)
     start_timeouts_s: Mapping[str, float] = field(default_factory=dict)
 
-    def with_nodes(self, snapshot: Snapshot, fragments: Sequence[Fragment]) -> Sightings:
+    def with_nodes(self, facts: Facts) -> Sightings:
         """The sightings after a look at the nodes: with those that are idle now, without rests that are over."""
-        now_s, lent = snapshot.time_s, {fragment.node for fragment in fragments}
-        running = {fragment.node for fragment in fragments if fragment.state is FragmentState.RUNNING}
+        now_s, lent = facts.snapshot.time_s, {fragment.node for fragment in facts.fragments}
+        running = {fragment.node for fragment in facts.running}
         return replace(
             self,
-            idle_since_s={name: self.idle_since_s.get(name, now_s) for name in snapshot.idle - lent},
+            idle_since_s={name: self.idle_since_s.get(name, now_s) for name in facts.snapshot.idle - lent},
             resting_until_s={name: end_s for name, end_s in self.resting_until_s.items() if end_s > now_s},
             start_timeouts_s={
                 name: rest_s for name, rest_s in self.start_timeouts_s.items() if name not in running

@@ -28,7 +28,7 @@ from freetrain.core.amounts import Amount, left_of, times_in
 from freetrain.core.grouping import grouped
 from freetrain.core.place import Place, new_place, room_of
 from freetrain.lending.rooms import Rooms
-from freetrain.lending.sharing.bin_packing import Bin, Work, pack
+from freetrain.lending.sharing.bin_packing import Bin, pack
 from freetrain.lending.sharing.claims import Claimant, Deal, PlaceShape, keep
 
 Order = tuple[int, int, float, int]
@@ -352,11 +352,9 @@ class PartStock:
             return None
         bins = {node: _bin_of(node, shapes, with_held) for node in self._nodes.list}
         used = [node for node, bin_ in bins.items() if node.movable or _fits_any(bin_, shapes)]
-        work = Work(min(_AT_ONCE, self._work_left))
-        self._work_left -= work.left
-        each = [shape.each for shape in shapes]
-        found = pack(tuple(wanted.values()), each, [bins[node] for node in used], work)
-        self._work_left += max(work.left, 0)
+        each, most_ways = [shape.each for shape in shapes], min(_AT_ONCE, self._work_left)
+        found, tried = pack(tuple(wanted.values()), each, [bins[node] for node in used], most_ways)
+        self._work_left -= tried
         if found is None:
             return None
         on_node = {
