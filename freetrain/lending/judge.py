@@ -15,7 +15,6 @@ from freetrain.core.data_wait import SharedNode
 from freetrain.core.decision import Decision
 from freetrain.core.fragment import Fragment
 from freetrain.core.grouping import grouped
-from freetrain.core.node import Nodes
 from freetrain.core.place import Place, node_of
 from freetrain.core.plan import Action, Limit, Release, TidySubmission
 from freetrain.core.power import with_watts
@@ -83,15 +82,13 @@ class Judgement:
     def hole_ends_s(self) -> Mapping[str, float]:
         """Offered place → time at which its hole ends, or its trainer has to begin to leave; inf: unknown."""
         offered, slow = (*self.offers.offered, *self.allotment.dealt.new), self.slow
-        if not slow:
-            return {offer.name: offer.until_s or inf for offer in offered}
         return {offer.name: (offer.until_s or inf) - slow.get(offer.holder or "", 0.0) for offer in offered}
 
     @property
     def next_change_s(self) -> float:
         """Next time at which what may be lent changes without any event, UTC epoch seconds; inf: never."""
         rules, now_s = self.rules.nodes, self.now_s
-        until_s = [place.until_s for place in self.offers.offered if place.until_s is not None]
+        until_s = self.offers.until_s.values()
         ends_s = (at_s for end_s in until_s for at_s in (end_s - rules.shortest_hole_s, end_s) if at_s > now_s)
         return min(
             self.memory.sightings.next_change_s(now_s, rules),
@@ -245,7 +242,8 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
         fragment for fragment in late if cause_of_wait(facts.snapshot.job.get(fragment.job)) is CauseOf.NODE
     ]
     seen = seen.with_start_timeouts(at_fault, now_s, rules.rests_s)
-    planned_stays = memory.planned_stays.after(now_s, *_offered_until_s(offers.offered), rules.horizon_s)
+    names = {place.name for place in offers.offered}
+    planned_stays = memory.planned_stays.after(now_s, names, offers.until_s, rules.horizon_s)
     memory = replace(
         memory, sightings=seen, declined=allotment.declined, shadow=shadow, planned_stays=planned_stays
     )
@@ -290,11 +288,6 @@ def _barred(request: Request, bars: Mapping[str, Bar]) -> Request:
     return replace(request, needs=replace(request.needs, excluded=excluded))
 
 
-def _offered_until_s(offered: Sequence[Place]) -> tuple[Nodes, Mapping[str, float]]:
-    ends_s = {place.name: place.until_s for place in offered if place.until_s is not None}
-    return Nodes(place.name for place in offered), ends_s
-
-
 def _still_held(facts: Facts, shadow: Shadow, memory: Memory) -> set[str]:
     """The site's jobs that would start now if fragments had left their nodes, or the limit that they wait for."""
     leaving = {fragment.node for fragment in facts.fragments if fragment.is_leaving}
@@ -332,7 +325,6 @@ def _select(facts: Facts, offers: Offers, tasks: Tasks, rules: Rules) -> Selecti
     held = offers.held
     places = {needs: tasks.places(needs) for needs in tasks.eligible}
     reach = {request.id: max(places[request.needs], held[request.id]) for request in facts.requests}
-    partition = rules.nodes.partition
     is_up = rules.nodes.queue.among(facts.snapshot.partitions).is_up
     cut = cut_tasks(facts, offers, rules.nodes)
     requests = [request for request in facts.requests if (is_up or held[request.id]) and request.id not in cut]
@@ -341,7 +333,7 @@ def _select(facts: Facts, offers: Offers, tasks: Tasks, rules: Rules) -> Selecti
     others = {
         id_: (LeftOut.NODES_LEAVE, "its nodes are being given back")
         if id_ in cut
-        else (LeftOut.PARTITION_DOWN, f"partition {partition} is down")
+        else (LeftOut.PARTITION_DOWN, f"partition {rules.nodes.partition} is down")
         for id_ in left_out
     }
     return replace(found, left_out={**found.left_out, **others})

@@ -52,6 +52,11 @@ class Offers:
     verdicts: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @cached_property
+    def until_s(self) -> Mapping[str, float]:
+        """Offered place → the end of its hole, UTC epoch seconds; those without a known end are missing."""
+        return {offer.name: offer.until_s for offer in self.offered if offer.until_s is not None}
+
+    @cached_property
     def held(self) -> Counter[str]:
         """Trainer → number of the offered places that it has."""
         return Counter([offer.holder for offer in self.offered if offer.holder is not None])
@@ -289,8 +294,7 @@ def _partition_down(offers: Offers, context: NodeContext) -> WhyNot:
 
 def _short(offers: Offers, context: NodeContext) -> WhyNot:
     shortest_s = context.nodes.shortest_hole_s
-    known = (offer for offer in offers.offered if offer.until_s is not None)
-    lasts_s = {offer.name: (offer.until_s or 0.0) - context.now_s for offer in known}
+    lasts_s = {name: until_s - context.now_s for name, until_s in offers.until_s.items()}
     return {name: f"its hole ends in {left_s:.0f} s" for name, left_s in lasts_s.items() if left_s < shortest_s}
 
 
