@@ -10,7 +10,7 @@ from freetrain.core.node import NodeState
 from freetrain.core.place import Place, node_of
 from freetrain.core.problem import Problem
 from freetrain.core.value import counts_of, total_value
-from freetrain.lending.node_verdicts import first_in_line
+from freetrain.lending.hole_ends import first_in_line
 from freetrain.loop.lending_loop import Look
 
 

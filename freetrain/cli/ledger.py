@@ -27,7 +27,7 @@ from freetrain.core.job import JobRun
 from freetrain.daemon.reports.lent_days import day_of, start_of
 from freetrain.durations import show_duration
 from freetrain.errors import ExitCode, FreetrainError, InputError
-from freetrain.lending.lent_check import Check, Difference, compare
+from freetrain.lending.lent_time import Check, Difference, compare
 from freetrain.replay.worth import worth_of
 from freetrain.showing.words import NOTHING, or_nothing, show_time
 from freetrain.slurm.gateway import Gateway

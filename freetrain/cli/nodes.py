@@ -29,9 +29,9 @@ from freetrain.daemon.rules import rules_of
 from freetrain.daemon.setup import launcher_of
 from freetrain.durations import show_duration
 from freetrain.lending.facts import Facts
+from freetrain.lending.judge import shadow_of
 from freetrain.lending.memory import Memory
 from freetrain.lending.node_verdicts import NodeContext, judge_nodes
-from freetrain.lending.offers import shadow_of
 from freetrain.lending.reconcile import find_strangers
 from freetrain.lending.rooms import find_rooms
 from freetrain.lending.rules import NodeRules
@@ -180,7 +180,7 @@ def _another_reason(verdict: NodeGroup, node: Node, jobs: Sequence[str], in_part
 def _judged_here(facts: Facts, rules: NodeRules) -> Sequence[NodeGroup]:
     """States by Slurm alone: no node that is free will be lent before a daemon is at work."""
     running = facts.fragments
-    shadow = shadow_of(facts.snapshot, running, rules, Sightings())
+    shadow = shadow_of(facts, rules, Sightings())
     rooms, _ = find_rooms(facts, rules)
     groups = groups_of(judge_nodes(NodeContext(facts, Memory(), shadow, rules, rooms)), running)
     return [

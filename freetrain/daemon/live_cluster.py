@@ -27,7 +27,7 @@ from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.daemon.trainers.registry import Registered, Registry
 from freetrain.daemon.trainers.training import RosterRules, Training
 from freetrain.lending.facts import Facts
-from freetrain.lending.sharing.past_use import faded_hours
+from freetrain.lending.sharing.claimants import faded_hours
 from freetrain.slurm import commands
 from freetrain.slurm.comments import servers_on
 from freetrain.slurm.errors import SlurmRefusedError

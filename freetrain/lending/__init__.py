@@ -6,15 +6,15 @@ the policy, and the next memory. The daemon, replays and crash tests run the sam
 
 To read, in this order:
 
-- ``judge.py``: the steps of one look. ``shadow/``: what the site's jobs would do if nothing were lent.
-- ``offers.py``: places that may be lent, with ``hole_ends.py`` and ``rooms.py`` (what is left of a node);
-  ``node_verdicts.py``: the table of reasons why a node is not lent, with ``blocked_jobs.py``,
-  ``limit_claims.py``; ``causes.py``: whose fault failures are.
-- ``sharing/``: who gets which of the offered nodes. ``leaving.py``: nodes that single trainers do not get.
-  ``training_verdicts.py``: the table of reasons why a training has no nodes, or no more.
+- ``judge.py``: the steps of one look, and the time limits of fragments. ``shadow/``: what the site's jobs would do
+  if nothing were lent.
+- ``node_verdicts.py``: places that may be lent, and the table of reasons why a node is not, with ``hole_ends.py``,
+  ``rooms.py`` (what is left of a node), ``blocked_jobs.py``, ``limit_claims.py``; ``causes.py``: whose fault
+  failures are.
+- ``sharing/``: who gets which of the offered nodes. ``training_verdicts.py``: the table of reasons why a training
+  has no nodes, or no more.
 - ``meter.py``, ``back_off.py``: what lending costs the site, and when it stops for that.
 - ``stays.py``, ``planned_stays.py``, ``sightings.py``: what is learned from look to look; ``pace.py``: when to
   look next.
-- ``reconcile.py``: books beside Slurm; ``limits.py``: time limits of fragments; ``lent_time.py``,
-  ``lent_check.py``: node-hours.
+- ``reconcile.py``: books beside Slurm; ``lent_time.py``: node-hours, and their comparison with accounting.
 """

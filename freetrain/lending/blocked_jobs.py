@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 
 from freetrain.core.cluster import Snapshot
-from freetrain.core.fragment import Fragment, FragmentState
+from freetrain.core.fragment import Fragment
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, JobState
 from freetrain.core.node import Nodes
+from freetrain.lending.facts import Facts
+from freetrain.lending.rules import NodeRules
 
 # Slurm plans a job that waits for another for the second in which the other's time limit ends.
 _SAME_S = 2.0
@@ -90,44 +92,49 @@ class Blocked:
         return barred | {name: f"job {job} waits for this node" for name, (job, _) in self.kept.items()}
 
 
-def find_waits(
-    snapshot: Snapshot, fragments: Iterable[Fragment], ours: FragmentQueue, resolution_s: float
-) -> list[Wait]:
+def find_waits(facts: Facts, rules: NodeRules) -> list[Wait]:
     """The site's jobs that Slurm plans for the end of a fragment's time limit, on nodes that are lent.
 
     A job that waits for others of the site's, too, is not among them: its start is explained by the last of those.
     Slurm takes times that are closer than its resolution together, so that one such start may seem another.
     Neither is a job whose start was known first: the limits of fragments end well before it then.
     """
+    snapshot = facts.snapshot
     planned = [
         job
-        for job in snapshot.site_jobs(ours)
+        for job in snapshot.site_jobs(rules.queue)
         if job.state is JobState.PENDING and job.start_s is not None and job.planned_nodes
     ]
     if not planned:
         return []
-    end_s = {
-        fragment.node: _end_s(fragment, snapshot)
-        for fragment in fragments
-        if fragment.state is FragmentState.RUNNING
-    }
-    ends = sorted(set(end_s.values()))
+    end_s = {fragment.node: _end_s(fragment, snapshot) for fragment in _preemptible(facts, rules)}
+    ends_s = set(end_s.values()) - {inf}
     suspects = [
         job
         for job in planned
         if not job.is_held
         and job.planned_nodes & end_s.keys()
-        and _is_one_of(job.start_s or inf, ends)
+        and any(abs((job.start_s or inf) - at_s) <= _SAME_S for at_s in ends_s)
         and (job.start_s or 0.0) > snapshot.time_s
     ]
     if not suspects:
         return []
-    others_s = _site_ends(snapshot, ours)
+    others_s = _site_ends(snapshot, rules.queue)
     return [
         Wait(job.id, job.partition, job.planned_nodes & end_s.keys(), job.start_s or inf)
         for job in suspects
-        if (job.start_s or inf) > _explained_s(job, others_s, planned) + max(resolution_s, _SAME_S)
+        if (job.start_s or inf) > _explained_s(job, others_s, planned) + max(rules.backfill.resolution_s, _SAME_S)
     ]
+
+
+def _preemptible(facts: Facts, rules: NodeRules) -> Sequence[Fragment]:
+    """Running fragments that Slurm may preempt."""
+    if not facts.exempt_s:
+        return facts.running
+    # A job that waits for fragments that are still exempt from preemption is planned for their end, which is
+    # right.
+    oldest_s = facts.snapshot.time_s - facts.exempt_s - rules.claim_s
+    return [fragment for fragment in facts.running if (fragment.started_s or inf) <= oldest_s]
 
 
 def _end_s(fragment: Fragment, snapshot: Snapshot) -> float:
@@ -135,10 +142,6 @@ def _end_s(fragment: Fragment, snapshot: Snapshot) -> float:
     if job is not None and job.end_s is not None:
         return job.end_s
     return inf if fragment.started_s is None else fragment.started_s + fragment.limit_s
-
-
-def _is_one_of(time_s: float, ends: Iterable[float]) -> bool:
-    return any(abs(time_s - end_s) <= _SAME_S for end_s in ends if end_s < inf)
 
 
 def _site_ends(snapshot: Snapshot, ours: FragmentQueue) -> Mapping[str, float]:

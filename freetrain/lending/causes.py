@@ -136,10 +136,7 @@ class Suspects:
     def after(self, facts: Facts, most_nodes: int) -> Suspects:
         """The suspects after a look."""
         now_s = facts.snapshot.time_s
-        seen = [
-            *facts.ended,
-            *(fragment for fragment in facts.fragments if fragment.state is FragmentState.RUNNING),
-        ]
+        seen = [*facts.ended, *facts.running]
         if not self.well_on and not self.pairs and not self.nodes and not seen:
             return replace(self, new={}) if self.new else self
         known = {*(request.submission_id for request in facts.requests), *map(facts.submission_of, seen)}
@@ -187,8 +184,7 @@ class Suspects:
         now_s = facts.snapshot.time_s
         barred = grouped(pair for pair, suspicion in self.pairs.items() if suspicion.until_s > now_s)
         # A program that works nowhere is at fault itself, wherever it is tried.
-        running = (fragment for fragment in facts.fragments if fragment.state is FragmentState.RUNNING)
-        runs_on = Counter(map(facts.submission_of, running))
+        runs_on = Counter(map(facts.submission_of, facts.running))
         works = {
             id_
             for id_, nodes in barred.items()

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
 from math import inf
 
 from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Snapshot
 from freetrain.core.data_wait import WaitProfile
-from freetrain.core.fragment import Fragment
+from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.job import Job, shares_limit
 from freetrain.core.needs import NO_NEEDS, Needs
 from freetrain.core.node import Node, Nodes
-from freetrain.core.place import node_of
 from freetrain.core.trainer import Serving, Trainer
 
 
@@ -118,6 +116,21 @@ class Facts:
         """Trainer → its request."""
         return {request.id: request for request in self.requests}
 
+    @cached_property
+    def jobs(self) -> frozenset[str]:
+        """Jobs of the fragments, in Slurm's words."""
+        return frozenset(fragment.job for fragment in self.fragments)
+
+    @cached_property
+    def holder(self) -> Mapping[str, str]:
+        """Node → the trainer that has it; of two on a node that changes hands, the one that goes on."""
+        return {fragment.node: fragment.trainer for fragment in self.fragments if fragment.goes_on}
+
+    @cached_property
+    def running(self) -> Sequence[Fragment]:
+        """Fragments that run on their nodes."""
+        return [fragment for fragment in self.fragments if fragment.state is FragmentState.RUNNING]
+
     def submission_of(self, fragment: Fragment) -> str:
         """Id of what its owner submitted: its trainer, or the filler of which it is a task of several nodes."""
         request = self.request.get(fragment.trainer)
@@ -152,27 +165,3 @@ class Bar:
 
     places: Nodes
     why: str
-
-
-def merged(*bars: Mapping[str, Bar]) -> Mapping[str, Bar]:
-    """Trainer → the places that it does not get for any of these reasons, and the first reason, which is shown."""
-    found: dict[str, Bar] = {}
-    for trainer, bar in chain.from_iterable(reason.items() for reason in bars):
-        before = found.get(trainer)
-        found[trainer] = bar if before is None else Bar(before.places | bar.places, before.why)
-    return found
-
-
-def with_bars(facts: Facts, bars: Mapping[str, Bar]) -> Facts:
-    """The facts, where tasks of these trainers cannot run on what they do not get."""
-    if not bars:
-        return facts
-    return replace(facts, requests=tuple(_barred(request, bars) for request in facts.requests))
-
-
-def _barred(request: Request, bars: Mapping[str, Bar]) -> Request:
-    bar = bars.get(request.id)
-    if bar is None:
-        return request
-    excluded = request.needs.excluded | frozenset(map(node_of, bar.places))
-    return replace(request, needs=replace(request.needs, excluded=excluded))

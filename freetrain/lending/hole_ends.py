@@ -1,4 +1,7 @@
-"""The ends of holes: times at which nodes will be wanted, and the jobs that want them, as far as known. Pure."""
+"""The ends of holes: times at which nodes will be wanted, and the jobs that want them, as far as known. Pure.
+
+Where one more end of a job may let the next in line start earlier than planned, its nodes are kept free.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,11 @@ from freetrain.core.amounts import Amount, left_of
 from freetrain.core.cluster import Snapshot
 from freetrain.core.grouping import grouped
 from freetrain.core.job import Job, JobState
+from freetrain.core.node import Nodes
 from freetrain.core.place import Place
 from freetrain.core.trainer import Trainer
 from freetrain.lending.rooms import Room, Rooms
+from freetrain.lending.rules import NodeRules
 from freetrain.lending.shadow import PlannedStart, Shadow
 
 
@@ -112,6 +117,63 @@ def _beside_now(job: Job, room: Room | None) -> Amount | None:
     if room is None or job.asks is None:
         return None
     return left_of(sum((part.amount for part in room.lent), room.free), job.asks)
+
+
+# By its age alone, a job that has just begun would be expected to end at once.
+_YOUNG_S = 30.0
+
+
+def nodes_of_next(
+    offered: Iterable[Place], shadow: Shadow, snapshot: Snapshot, rules: NodeRules, rooms: Rooms | None = None
+) -> Mapping[str, str]:
+    """Nodes kept free, and given back where lent, for those next in line that want all of them → why."""
+    plans = [plan for plan in first_in_line(shadow, snapshot).values() if plan.part is None]
+    if not plans:
+        return {}
+    running = [job for job in snapshot.site_jobs(rules.queue) if job.state is JobState.RUNNING]
+    ending = [job for job in running if _left_s(job, snapshot.time_s) < rules.next_within_s]
+    if not ending:
+        return {}
+    names = frozenset(offer.node for offer in offered)
+    clear = frozenset(name for name in names if not (rooms and name in rooms and rooms[name].used_by_site))
+    jobs_on = Counter(name for job in running for name in job.nodes)
+    # A node that another job stays on does not come free with this one.
+    freed = [frozenset(name for name in job.nodes if jobs_on[name] == 1) for job in ending]
+    kept: dict[str, str] = {}
+    for plan in plans:
+        missing = len(plan.nodes - clear)
+        partitions = set(snapshot.job[plan.job].partition.split(",")) & snapshot.partitions.keys()
+        reachable = Nodes().union(*(snapshot.partitions[name].nodes for name in partitions))
+        if any(len(nodes & reachable) >= missing for nodes in freed):
+            kept |= dict.fromkeys(sorted(plan.nodes & names), f"job {plan.job} is next to start here")
+    return kept
+
+
+def next_change_in_line_s(shadow: Shadow, snapshot: Snapshot, rules: NodeRules) -> float:
+    """Next time when a running job comes near its limit, or is too old to be expected to end soon; inf: never."""
+    if not shadow.plans:
+        return inf
+    running = [job for job in snapshot.site_jobs(rules.queue) if job.state is JobState.RUNNING]
+    old_s = (job.start_s + rules.next_within_s for job in running if job.start_s is not None)
+    ends_s = (job.end_s - rules.next_within_s for job in running if job.end_s is not None)
+    return min((at_s for at_s in chain(old_s, ends_s) if at_s > snapshot.time_s), default=inf)
+
+
+def first_in_line(shadow: Shadow, snapshot: Snapshot) -> Mapping[str, PlannedStart]:
+    """Partition → the first of its jobs that cannot start yet."""
+    first: dict[str, PlannedStart] = {}
+    for plan in shadow.plans:
+        if plan.start_s > shadow.time_s:
+            for name in snapshot.job[plan.job].partition.split(","):
+                first.setdefault(name, plan)
+    return first
+
+
+def _left_s(job: Job, now_s: float) -> float:
+    """Further seconds that a job is expected to run: as many as it has run, at least 30, at most to its limit."""
+    age_s = now_s - (now_s if job.start_s is None else job.start_s)
+    expected_s = max(age_s, _YOUNG_S)
+    return expected_s if job.end_s is None else min(expected_s, job.end_s - now_s)
 
 
 def planned_ends_s(snapshot: Snapshot, shadow: Shadow) -> Mapping[str, float]:

@@ -2,38 +2,45 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from math import inf
+from types import MappingProxyType
 
+from freetrain.core.cluster import Snapshot
 from freetrain.core.data_wait import SharedNode
 from freetrain.core.decision import Decision
 from freetrain.core.fragment import Fragment
 from freetrain.core.grouping import grouped
-from freetrain.core.node import Nodes
-from freetrain.core.place import Place
-from freetrain.core.plan import Action, Release, TidySubmission
+from freetrain.core.place import Place, node_of
+from freetrain.core.plan import Action, Limit, Release, TidySubmission
 from freetrain.core.power import with_watts
 from freetrain.core.problem import Question
 from freetrain.core.trainer import Serving
 from freetrain.lending.back_off import BackOff, find_back_off
 from freetrain.lending.causes import CauseOf, cause_of_wait, has_own_obstacle
-from freetrain.lending.facts import Bar, Facts, merged, with_bars
-from freetrain.lending.hole_ends import in_few_classes
-from freetrain.lending.leaving import bars_of_slow
+from freetrain.lending.facts import Bar, Facts, Request
+from freetrain.lending.hole_ends import in_few_classes, next_change_in_line_s
 from freetrain.lending.limit_claims import bars_of_limits, without_limits
-from freetrain.lending.limits import limits
 from freetrain.lending.memory import Memory
-from freetrain.lending.node_verdicts import NOT_COMPETING, NodeContext, judge_nodes, next_change_in_line_s
-from freetrain.lending.offers import Offers, cut_tasks, shadow_of
-from freetrain.lending.rooms import Rooms, crowded_out, find_rooms, without_claims
-from freetrain.lending.rules import Rules
-from freetrain.lending.shadow import PlansCompared, Shadow, compare_plans
+from freetrain.lending.node_verdicts import (
+    NOT_COMPETING,
+    NodeContext,
+    Offers,
+    bars_of_slow,
+    cut_tasks,
+    judge_nodes,
+)
+from freetrain.lending.rooms import LentParts, Rooms, crowded_out, find_rooms, without_claims
+from freetrain.lending.rules import NodeRules, Rules
+from freetrain.lending.shadow import NO_SHADOW, PlansCompared, Shadow, compare_plans, find_shadow
 from freetrain.lending.sharing.allotment import Allotment, allot, shared_nodes
-from freetrain.lending.sharing.claimants import Tasks, find_tasks
+from freetrain.lending.sharing.claimants import LeftOut, Selection, Tasks, find_tasks, select
 from freetrain.lending.sharing.kinds import ask_by_kind
-from freetrain.lending.sharing.selection import LeftOut, Selection, select
+from freetrain.lending.sightings import Sightings
 from freetrain.lending.stays import idle_for_the_site
 
 
@@ -75,15 +82,13 @@ class Judgement:
     def hole_ends_s(self) -> Mapping[str, float]:
         """Offered place → time at which its hole ends, or its trainer has to begin to leave; inf: unknown."""
         offered, slow = (*self.offers.offered, *self.allotment.dealt.new), self.slow
-        if not slow:
-            return {offer.name: offer.until_s or inf for offer in offered}
         return {offer.name: (offer.until_s or inf) - slow.get(offer.holder or "", 0.0) for offer in offered}
 
     @property
     def next_change_s(self) -> float:
         """Next time at which what may be lent changes without any event, UTC epoch seconds; inf: never."""
         rules, now_s = self.rules.nodes, self.now_s
-        until_s = [place.until_s for place in self.offers.offered if place.until_s is not None]
+        until_s = self.offers.until_s.values()
         ends_s = (at_s for end_s in until_s for at_s in (end_s - rules.shortest_hole_s, end_s) if at_s > now_s)
         return min(
             self.memory.sightings.next_change_s(now_s, rules),
@@ -204,7 +209,7 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     rooms, lent = find_rooms(facts, nodes)
     memory = memory.with_nodes(facts, idle_for_the_site(facts, nodes.queue, rooms, lent), nodes)
     rules = _with_horizon(rules, memory)
-    shadow = shadow_of(facts.snapshot, facts.fragments, nodes, memory.sightings, lent, memory.shadow)
+    shadow = shadow_of(facts, nodes, memory.sightings, lent, memory.shadow)
     memory = memory.with_harm(facts, shadow, rules)
     back_off = find_back_off(memory.meter.harms, memory.evicted_s, memory.lost, now_s, rules.harm)
     backing_off = back_off.sentence if back_off else ""
@@ -218,12 +223,12 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     offers = judge_nodes(context)
 
     # Before the eligible nodes are found: what a trainer does not get must not be dealt to it.
-    bars = merged(
+    bars = _merged(
         bars_of_limits(memory.limits, facts, nodes),
-        bars_of_slow(offers, slow, now_s, nodes.shortest_hole_s),
+        bars_of_slow(offers, context),
         memory.suspects.bars(facts),
     )
-    facts = with_bars(facts, bars)
+    facts = _with_bars(facts, bars)
     tasks = find_tasks(facts.requests, offers.offered, rooms, facts.snapshot)
     selection = _select(facts, offers, tasks, rules)
     competing = {request.id for request in selection.competing}
@@ -237,16 +242,50 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
         fragment for fragment in late if cause_of_wait(facts.snapshot.job.get(fragment.job)) is CauseOf.NODE
     ]
     seen = seen.with_start_timeouts(at_fault, now_s, rules.rests_s)
-    planned_stays = memory.planned_stays.after(now_s, *_offered_until_s(offers.offered), rules.horizon_s)
+    names = {place.name for place in offers.offered}
+    planned_stays = memory.planned_stays.after(now_s, names, offers.until_s, rules.horizon_s)
     memory = replace(
         memory, sightings=seen, declined=allotment.declined, shadow=shadow, planned_stays=planned_stays
     )
     return Judgement(facts, rules, memory, shadow, offers, selection, allotment, rooms, back_off, slow, bars)
 
 
-def _offered_until_s(offered: Sequence[Place]) -> tuple[Nodes, Mapping[str, float]]:
-    ends_s = {place.name: place.until_s for place in offered if place.until_s is not None}
-    return Nodes(place.name for place in offered), ends_s
+def shadow_of(
+    facts: Facts,
+    rules: NodeRules,
+    seen: Sightings,
+    parts: LentParts = MappingProxyType({}),
+    before: Shadow = NO_SHADOW,
+) -> Shadow:
+    """The shadow schedule: Slurm's plan of the site's jobs if nothing were lent."""
+    snapshot = facts.snapshot
+    # A job whose nodes were free for long and that did not start waits for something unknown, so it gets none.
+    disbelieved = seen.disbelieved(snapshot.time_s, rules.claim_s)
+    return find_shadow(snapshot, rules.queue, facts.jobs, facts.holder, rules.backfill, disbelieved, parts, before)
+
+
+def _merged(*bars: Mapping[str, Bar]) -> Mapping[str, Bar]:
+    """Trainer → the places that it does not get for any of these reasons, and the first reason, which is shown."""
+    found: dict[str, Bar] = {}
+    for trainer, bar in chain.from_iterable(reason.items() for reason in bars):
+        before = found.get(trainer)
+        found[trainer] = bar if before is None else Bar(before.places | bar.places, before.why)
+    return found
+
+
+def _with_bars(facts: Facts, bars: Mapping[str, Bar]) -> Facts:
+    """The facts, where tasks of these trainers cannot run on what they do not get."""
+    if not bars:
+        return facts
+    return replace(facts, requests=tuple(_barred(request, bars) for request in facts.requests))
+
+
+def _barred(request: Request, bars: Mapping[str, Bar]) -> Request:
+    bar = bars.get(request.id)
+    if bar is None:
+        return request
+    excluded = request.needs.excluded | frozenset(map(node_of, bar.places))
+    return replace(request, needs=replace(request.needs, excluded=excluded))
 
 
 def _still_held(facts: Facts, shadow: Shadow, memory: Memory) -> set[str]:
@@ -286,18 +325,72 @@ def _select(facts: Facts, offers: Offers, tasks: Tasks, rules: Rules) -> Selecti
     held = offers.held
     places = {needs: tasks.places(needs) for needs in tasks.eligible}
     reach = {request.id: max(places[request.needs], held[request.id]) for request in facts.requests}
-    partition = rules.nodes.partition
     is_up = rules.nodes.queue.among(facts.snapshot.partitions).is_up
     cut = cut_tasks(facts, offers, rules.nodes)
-    if is_up and not cut:
-        return select(facts.requests, reach, len(offers.offered), rules.sharing, facts.used_hours)
     requests = [request for request in facts.requests if (is_up or held[request.id]) and request.id not in cut]
     found = select(requests, reach, len(offers.offered), rules.sharing, facts.used_hours)
     left_out = {request.id for request in facts.requests} - {request.id for request in requests}
     others = {
         id_: (LeftOut.NODES_LEAVE, "its nodes are being given back")
         if id_ in cut
-        else (LeftOut.PARTITION_DOWN, f"partition {partition} is down")
+        else (LeftOut.PARTITION_DOWN, f"partition {rules.nodes.partition} is down")
         for id_ in left_out
     }
     return replace(found, left_out={**found.left_out, **others})
+
+
+# A longer limit gains little, and each change is one more request to Slurm.
+_LONGER_BY_S = 600.0
+
+
+def limits(
+    fragments: Sequence[Fragment], hole_ends_s: Mapping[str, float], snapshot: Snapshot, rules: Rules
+) -> list[Limit]:
+    """Changes of time limits: places whose fragments get another limit."""
+    longest_s = rules.limit_s(inf, snapshot)
+    # By kind, because most fragments are alike: at most looks no limit changes, and none is looked at by itself.
+    fitting_s = {
+        (started_s, now_s, inf): _fitting_s(started_s, now_s, inf, longest_s, snapshot, rules)
+        for started_s, now_s in {(fragment.started_s, fragment.limit_s) for fragment in fragments}
+    }
+    is_any_end_known = min(hole_ends_s.values(), default=inf) < inf
+    if not is_any_end_known and all(fits_s == now_s for (_, now_s, _), fits_s in fitting_s.items()):
+        return []
+    offered: list[tuple[str, Fragment]] = []
+    # A job of several nodes has one time limit: the first of its holes to end counts.
+    job_until_s: dict[str, float] = {}
+    for fragment in fragments:
+        place = rules.nodes.place_of(fragment)
+        until_s = hole_ends_s.get(place) if fragment.goes_on else None
+        if until_s is None:
+            continue
+        offered.append((place, fragment))
+        if until_s < inf:
+            job_until_s[fragment.job] = min(until_s, job_until_s.get(fragment.job, inf))
+    changed: defaultdict[float, list[str]] = defaultdict(list)
+    for place, fragment in offered:
+        key = fragment.started_s, fragment.limit_s, job_until_s.get(fragment.job, inf)
+        limit_s = fitting_s.get(key)
+        if limit_s is None:
+            limit_s = fitting_s[key] = _fitting_s(*key, longest_s, snapshot, rules)
+        if limit_s != fragment.limit_s:
+            changed[limit_s].append(place)
+    return [Limit(tuple(places), limit_s) for limit_s, places in changed.items()]
+
+
+def _fitting_s(
+    started_s: float | None, limit_s: float, hole_end_s: float, longest_s: float, snapshot: Snapshot, rules: Rules
+) -> float:
+    """A fragment's limit, if that will do, or a better one, in whole minutes; ``longest_s`` from now at most."""
+    if started_s is None:
+        # Slurm starts nothing whose limit reaches into a planned job or a reservation.
+        return min(limit_s, whole_minutes_s(rules.limit_s(hole_end_s, snapshot)))
+    # It runs, so nothing has to be planned any more.
+    wanted_s = whole_minutes_s(min(hole_end_s, snapshot.time_s + longest_s) - started_s)
+    too_short = wanted_s > limit_s + max(_LONGER_BY_S, rules.fragments.longest_s / 4)
+    return wanted_s if wanted_s < limit_s or too_short else limit_s
+
+
+def whole_minutes_s(seconds: float) -> float:
+    """Seconds of a time limit in whole minutes, rounded down, as Slurm counts limits: one minute at least."""
+    return max(60.0, seconds // 60 * 60)

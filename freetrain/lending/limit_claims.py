@@ -87,13 +87,12 @@ def claims_after(before: LimitClaims, facts: Facts, shadow: Shadow, rules: NodeR
     """
     if not facts.snapshot.limited and not before:
         return {}
-    open_ = {fragment.job for fragment in facts.fragments}
     nodes: defaultdict[str, list[str]] = defaultdict(list)
     for plan in shadow.plans:
         is_limited = plan.job in before or facts.snapshot.job[plan.job].limit is not None
         if is_limited and plan.start_s <= shadow.time_s:
             nodes[plan.job] += sorted(plan.nodes)
-    claims = {id_: _still(before[id_], open_, shadow.time_s) for id_ in nodes if id_ in before}
+    claims = {id_: _still(before[id_], facts, shadow.time_s) for id_ in nodes if id_ in before}
     claimed = {fragment for claim in claims.values() for fragment in claim.fragments}
     for id_, names in nodes.items():
         claim, job = claims.get(id_), facts.snapshot.job[id_]
@@ -157,8 +156,8 @@ def _holders(job: Job, facts: Facts) -> list[Fragment]:
     ]
 
 
-def _still(claim: LimitClaim, open_: Iterable[str], now_s: float) -> LimitClaim:
-    is_gone = not set(claim.fragments).intersection(open_)
+def _still(claim: LimitClaim, facts: Facts, now_s: float) -> LimitClaim:
+    is_gone = facts.jobs.isdisjoint(claim.fragments)
     return replace(claim, gone_s=(claim.gone_s or now_s) if is_gone else None)
 
 
@@ -226,10 +225,10 @@ def _tasks_on(nodes: Sized, job: Job) -> int:
 
 
 def _part(fragment: Fragment, counts: str, facts: Facts) -> int:
-    node, request = facts.snapshot.node.get(fragment.node), facts.request.get(fragment.trainer)
+    node = facts.snapshot.node.get(fragment.node)
     if counts in ("jobs", "node") or node is None:
         return 1
-    amount = facts.amounts.get(fragment.job) or (request.needs.amount_on(node) if request else node.total)
+    amount = facts.amount_of(fragment, node)
     return {"cpu": amount.cpus, "mem": amount.memory_mb, "gres": amount.gpus}[counts]
 
 

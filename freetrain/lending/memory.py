@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from freetrain.core.fragment import Fragment
 from freetrain.core.node import Nodes
 from freetrain.lending.back_off import LostNodes, evictions_after
 from freetrain.lending.blocked_jobs import Blocked, find_waits
 from freetrain.lending.causes import Suspects
 from freetrain.lending.facts import Facts
-from freetrain.lending.leaving import Leaving
 from freetrain.lending.limit_claims import LimitClaims, claims_after
 from freetrain.lending.meter import Meter
 from freetrain.lending.planned_stays import PlannedStays
 from freetrain.lending.rules import NodeRules, Rules
 from freetrain.lending.shadow import NO_SHADOW, Shadow
 from freetrain.lending.sharing.allotment import DeclinedNodes
-from freetrain.lending.sightings import Sightings
-from freetrain.lending.stays import SizeChanges, Stays
+from freetrain.lending.sightings import Leaving, Sightings
+from freetrain.lending.stays import SizeChanges, Stays, sizes_now
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +55,8 @@ class Memory:
         return replace(
             self,
             stays=self.stays.after(now_s, idle_for_the_site),
-            size_changes=self.size_changes.after(now_s, _sizes(facts)),
-            sightings=sightings.with_nodes(facts.snapshot, facts.fragments),
+            size_changes=self.size_changes.after(now_s, sizes_now(facts)),
+            sightings=sightings.with_nodes(facts),
             suspects=self.suspects.after(facts, len(rules.queue.among(facts.snapshot.partitions).nodes)),
         )
 
@@ -68,12 +64,10 @@ class Memory:
         """The memory after a look at the harm of lending: jobs that wait or start late, lost nodes, evictions."""
         snapshot, nodes = facts.snapshot, rules.nodes
         limits = claims_after(self.limits, facts, shadow, nodes)
-        resolution_s = nodes.backfill.resolution_s
-        waits = find_waits(snapshot, _preemptible(facts, nodes.claim_s), nodes.queue, resolution_s)
-        blocked = self.blocked.after(waits, snapshot, nodes.claim_s)
+        blocked = self.blocked.after(find_waits(facts, nodes), snapshot, nodes.claim_s)
         # In Slurm a fragment ends when it is ordered to go; the site's job waits until its node is free.
         left = replace(facts, ended=self.leaving.until_free(facts.ended))
-        meter = self.meter.after(left, shadow, blocked.jobs, nodes, rules.harm, limits, facts.leaving_bound_s)
+        meter = self.meter.after(left, shadow, blocked.jobs, nodes, rules.harm, limits)
         # A fragment that ended while no daemon looked may have ended long ago.
         ended = [*facts.ended, *meter.ended]
         return replace(
@@ -82,26 +76,6 @@ class Memory:
             blocked=blocked,
             meter=meter,
             lost=self.lost.after(snapshot, [*ended, *facts.fragments], rules.harm),
-            leaving=self.leaving.after(facts, facts.leaving_bound_s),
+            leaving=self.leaving.after(facts),
             evicted_s=evictions_after(self.evicted_s, facts.ended, snapshot.time_s, rules.harm),
         )
-
-
-def _sizes(facts: Facts) -> Mapping[str, int]:
-    rescaling = {request.id for request in facts.requests if request.trainer.rescales}
-    return Counter(
-        fragment.trainer for fragment in facts.fragments if fragment.goes_on and fragment.trainer in rescaling
-    )
-
-
-def _preemptible(facts: Facts, planning_s: float) -> list[Fragment]:
-    if not facts.exempt_s:
-        return list(facts.fragments)
-    # A job that waits for fragments that are still exempt from preemption is planned for their end, which is
-    # right.
-    oldest_s = facts.snapshot.time_s - facts.exempt_s - planning_s
-    return [
-        fragment
-        for fragment in facts.fragments
-        if fragment.started_s is not None and fragment.started_s <= oldest_s
-    ]

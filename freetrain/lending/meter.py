@@ -86,9 +86,8 @@ def _in_the_way(starting: Mapping[str, PlannedStart], facts: Facts) -> Mapping[s
 
 def _by_limit(claims: LimitClaims, facts: Facts) -> Mapping[str, tuple[str, ...]]:
     """Job that waits for a limit → the fragments that are given back for it and have not left yet."""
-    there = {fragment.job for fragment in facts.fragments} if claims else ()
     return {
-        id_: tuple(fragment for fragment in claim.fragments if fragment in there)
+        id_: tuple(fragment for fragment in claim.fragments if fragment in facts.jobs)
         for id_, claim in claims.items()
         if facts.snapshot.job[id_].limit is not None
     }
@@ -169,7 +168,6 @@ class Meter:
         rules: NodeRules,
         limits: HarmRules,
         claims: LimitClaims = MappingProxyType({}),
-        leaving_bound_s: float = 0.0,
     ) -> Meter:
         """The meter after a look.
 
@@ -189,7 +187,7 @@ class Meter:
             for job in facts.snapshot.site_jobs(rules.queue)
             if job.nodes and (job.state.is_final or job.state in _STARTED)
         }.values()
-        new = tuple(before._harms(started, facts, rules, leaving_bound_s))
+        new = tuple(before._harms(started, facts, rules))
         oldest_s = now_s - limits.remembered_s
         expected, ready_s = self._expect(facts, shadow, blocked, rules, claims)
         return replace(
@@ -253,13 +251,11 @@ class Meter:
         new_s = {id_: _since_s(waiting[id_], looked_s, now_s) for id_ in starting if id_ not in known}
         return known, {id_: ready_s.get(id_, since_s) for id_, since_s in new_s.items()}
 
-    def _harms(
-        self, started: Iterable[Job], facts: Facts, rules: NodeRules, leaving_bound_s: float
-    ) -> Iterator[Harm]:
+    def _harms(self, started: Iterable[Job], facts: Facts, rules: NodeRules) -> Iterator[Harm]:
         ended = ends_by_node(facts, rules)
         for job in started:
             is_new = job.start_s is not None and abs(self.measured.get(job.id, 0.0) - job.start_s) > SAME_S
-            harm = self._harm(job, ended, rules, leaving_bound_s) if is_new else None
+            harm = self._harm(job, ended, rules, facts.leaving_bound_s) if is_new else None
             if harm is not None and harm.started_s >= (self.began_s or 0.0):
                 yield harm
 

@@ -1,7 +1,7 @@
 """Verdicts on nodes: reasons why a node is not lent, what happens to a lent one, and what would change that. Pure.
 
 ``NODE_VERDICTS`` is the one table of them. It is walked from the top, and each place ends with the first verdict
-that names it; what none names may be lent.
+that names it; what none names may be lent. Tasks of several nodes keep all of them or none.
 
 1. Obstacles to lending a node whatever the time: Slurm, the site, other jobs on it.
 2. Reservations and jobs that will want it, and jobs of the site that would start on it now.
@@ -13,84 +13,53 @@ that names it; what none names may be lent.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from itertools import chain
 from math import inf
 
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.grouping import grouped
-from freetrain.core.job import Job, JobState
-from freetrain.core.node import Node, Nodes, NodeState
+from freetrain.core.node import Node, NodeState
 from freetrain.core.place import Place, is_part, node_of, room_of
-from freetrain.lending.facts import Facts, WhyNot
-from freetrain.lending.hole_ends import HoleEnd, ends_of_parts, hole_ends
-from freetrain.lending.leaving import due_of_slow
+from freetrain.lending.facts import Bar, Facts, WhyNot
+from freetrain.lending.hole_ends import HoleEnd, ends_of_parts, hole_ends, nodes_of_next
 from freetrain.lending.limit_claims import due_for_limits
 from freetrain.lending.memory import Memory
-from freetrain.lending.offers import Offers, doubtful_nodes
 from freetrain.lending.rooms import Rooms
 from freetrain.lending.rules import NodeRules
-from freetrain.lending.shadow import PlannedStart, Shadow
-
-# By its age alone, a job that has just begun would be expected to end at once.
-_YOUNG_S = 30.0
+from freetrain.lending.shadow import Shadow
 
 
-def nodes_of_next(
-    offered: Iterable[Place], shadow: Shadow, snapshot: Snapshot, rules: NodeRules, rooms: Rooms | None = None
-) -> Mapping[str, str]:
-    """Nodes kept free, and given back where lent, for those next in line that want all of them → why."""
-    plans = [plan for plan in first_in_line(shadow, snapshot).values() if plan.part is None]
-    if not plans:
-        return {}
-    running = [job for job in snapshot.site_jobs(rules.queue) if job.state is JobState.RUNNING]
-    ending = [job for job in running if _left_s(job, snapshot.time_s) < rules.next_within_s]
-    if not ending:
-        return {}
-    names = frozenset(offer.node for offer in offered)
-    clear = frozenset(name for name in names if not (rooms and name in rooms and rooms[name].used_by_site))
-    jobs_on = Counter(name for job in running for name in job.nodes)
-    # A node that another job stays on does not come free with this one.
-    freed = [frozenset(name for name in job.nodes if jobs_on[name] == 1) for job in ending]
-    kept: dict[str, str] = {}
-    for plan in plans:
-        missing = len(plan.nodes - clear)
-        partitions = set(snapshot.job[plan.job].partition.split(",")) & snapshot.partitions.keys()
-        reachable = Nodes().union(*(snapshot.partitions[name].nodes for name in partitions))
-        if any(len(nodes & reachable) >= missing for nodes in freed):
-            kept |= dict.fromkeys(sorted(plan.nodes & names), f"job {plan.job} is next to start here")
-    return kept
+@dataclass(frozen=True)
+class Offers:
+    """The verdict on every node of the partition.
 
+    If nodes are lent in parts, each lent part is an offer, and so is what is left of the node
+    (:func:`freetrain.core.place.node_of` explains their names).
 
-def next_change_in_line_s(shadow: Shadow, snapshot: Snapshot, rules: NodeRules) -> float:
-    """Next time when a running job comes near its limit, or is too old to be expected to end soon; inf: never."""
-    if not shadow.plans:
-        return inf
-    running = [job for job in snapshot.site_jobs(rules.queue) if job.state is JobState.RUNNING]
-    old_s = (job.start_s + rules.next_within_s for job in running if job.start_s is not None)
-    ends_s = (job.end_s - rules.next_within_s for job in running if job.end_s is not None)
-    return min((at_s for at_s in chain(old_s, ends_s) if at_s > snapshot.time_s), default=inf)
+    Attributes:
+        offered: places that may be lent or stay lent, with the end of their hole if it is known.
+        due: lent places that must be given back now → why.
+        withheld: every other node of the partition → reason why nothing is done with it.
+    """
 
+    offered: tuple[Place, ...]
+    due: Mapping[str, str]
+    withheld: Mapping[str, str]
+    verdicts: Mapping[str, str] = field(default_factory=dict, compare=False)
 
-def first_in_line(shadow: Shadow, snapshot: Snapshot) -> Mapping[str, PlannedStart]:
-    """Partition → the first of its jobs that cannot start yet."""
-    first: dict[str, PlannedStart] = {}
-    for plan in shadow.plans:
-        if plan.start_s > shadow.time_s:
-            for name in snapshot.job[plan.job].partition.split(","):
-                first.setdefault(name, plan)
-    return first
+    @cached_property
+    def until_s(self) -> Mapping[str, float]:
+        """Offered place → the end of its hole, UTC epoch seconds; those without a known end are missing."""
+        return {offer.name: offer.until_s for offer in self.offered if offer.until_s is not None}
 
-
-def _left_s(job: Job, now_s: float) -> float:
-    """Further seconds that a job is expected to run: as many as it has run, at least 30, at most to its limit."""
-    age_s = now_s - (now_s if job.start_s is None else job.start_s)
-    expected_s = max(age_s, _YOUNG_S)
-    return expected_s if job.end_s is None else min(expected_s, job.end_s - now_s)
+    @cached_property
+    def held(self) -> Counter[str]:
+        """Trainer → number of the offered places that it has."""
+        return Counter([offer.holder for offer in self.offered if offer.holder is not None])
 
 
 class AppliesTo(StrEnum):
@@ -138,15 +107,10 @@ class NodeContext:
         return self.facts.snapshot.time_s
 
     @cached_property
-    def holder(self) -> Mapping[str, str]:
-        """Node → the trainer that has it; of two on a node that changes hands, the one that goes on."""
-        return {fragment.node: fragment.trainer for fragment in self.facts.fragments if fragment.goes_on}
-
-    @cached_property
     def leaving(self) -> WhyNot:
         """Node whose fragments all are leaving, ending or lost → their state, as a clause."""
         others = (fragment for fragment in self.facts.fragments if not fragment.goes_on)
-        return {other.node: _IN_BETWEEN[other.state] for other in others if other.node not in self.holder}
+        return {other.node: _IN_BETWEEN[other.state] for other in others if other.node not in self.facts.holder}
 
     @cached_property
     def ends_of_nodes(self) -> Mapping[str, HoleEnd]:
@@ -228,7 +192,7 @@ def _all_places(context: NodeContext) -> Iterator[Place]:
     names = sorted(context.nodes.queue.among(context.snapshot.partitions).nodes)
     places: list[tuple[str, str | None]] = []
     if not context.nodes.in_parts:
-        places = [(name, context.holder.get(name)) for name in names]
+        places = [(name, context.facts.holder.get(name)) for name in names]
     else:
         rooms = context.rooms or {}
         on = grouped((fragment.node, fragment) for fragment in context.facts.fragments if fragment.goes_on)
@@ -275,8 +239,8 @@ def _lent_in_parts(_offers: Offers, context: NodeContext) -> WhyNot:
 def _used_by_the_site(_offers: Offers, context: NodeContext) -> WhyNot:
     if context.nodes.in_parts or not context.snapshot.jobs:
         return {}
-    ours = {fragment.job for fragment in context.facts.fragments}
-    others = (job for job in context.snapshot.jobs if job.state.has_nodes and job.id not in ours)
+    jobs, ours = context.snapshot.jobs, context.facts.jobs
+    others = (job for job in jobs if job.state.has_nodes and job.id not in ours)
     used: dict[str, str] = {}
     for job in others:
         used |= dict.fromkeys(job.nodes, f"job {job.id} runs here")
@@ -291,7 +255,7 @@ def _not_free(offers: Offers, context: NodeContext) -> WhyNot:
 
 def _is_free(node: Node, context: NodeContext) -> bool:
     if node.state is not NodeState.IDLE:
-        is_lent = node.name in context.holder or node.name in context.leaving
+        is_lent = node.name in context.facts.holder or node.name in context.leaving
         if node.state is not NodeState.BUSY or not (context.nodes.in_parts or is_lent):
             return False
     # PLANNED without a job that is known to start there: nobody can say when the node is wanted.
@@ -330,8 +294,7 @@ def _partition_down(offers: Offers, context: NodeContext) -> WhyNot:
 
 def _short(offers: Offers, context: NodeContext) -> WhyNot:
     shortest_s = context.nodes.shortest_hole_s
-    known = (offer for offer in offers.offered if offer.until_s is not None)
-    lasts_s = {offer.name: (offer.until_s or 0.0) - context.now_s for offer in known}
+    lasts_s = {name: until_s - context.now_s for name, until_s in offers.until_s.items()}
     return {name: f"its hole ends in {left_s:.0f} s" for name, left_s in lasts_s.items() if left_s < shortest_s}
 
 
@@ -410,6 +373,54 @@ def _of_others(offers: Offers, context: NodeContext) -> WhyNot:
     return {name: f"trainer {by} does not compete for nodes" for name, by in held if by not in competing}
 
 
+def bars_of_slow(offers: Offers, context: NodeContext) -> Mapping[str, Bar]:
+    """Trainer that takes long to leave → the offered nodes that are not known to be free for that long."""
+    bars: dict[str, Bar] = {}
+    for trainer, took_s in context.slow.items():
+        needed_s = took_s + context.nodes.shortest_hole_s
+        short = (offer for offer in offers.offered if not _is_free_for(offer, needed_s, context.now_s))
+        why = (
+            f"it takes {took_s:.0f} s to leave a node when it has to, longer than harm.limit, so it gets only "
+            "nodes that nobody will want before a time that is known so far ahead: let it end on SIGTERM"
+        )
+        bars[trainer] = Bar(frozenset(offer.name for offer in short), why)
+    return bars
+
+
+def _slow_to_leave(offers: Offers, context: NodeContext) -> WhyNot:
+    due = {}
+    for offer in offers.offered if context.slow else ():
+        took_s = context.slow.get(offer.holder or "")
+        if took_s is not None and not _is_free_for(offer, took_s, context.now_s):
+            due[offer.name] = f"trainer {offer.holder} takes {took_s:.0f} s to leave, longer than harm.limit"
+    return due
+
+
+def _is_free_for(offer: Place, seconds: float, now_s: float) -> bool:
+    return offer.until_s is not None and offer.until_s - now_s > seconds
+
+
+def _doubtful(offers: Offers, context: NodeContext) -> WhyNot:
+    """Places of tasks that also have nodes in an unknown state: they are left as they are."""
+    return {
+        place: "its task has other nodes of which nothing is certain"
+        for places in cut_tasks(context.facts, offers, context.nodes).values()
+        if offers.due.keys().isdisjoint(places)
+        for place in places
+    }
+
+
+def cut_tasks(facts: Facts, offers: Offers, rules: NodeRules) -> Mapping[str, Sequence[str]]:
+    """Tasks with their places, of which some are not offered: if one node has to go, the others go with it."""
+    tasks = {request.id for request in facts.requests if request.filler}
+    if not tasks:
+        return {}
+    own = (fragment for fragment in facts.fragments if fragment.goes_on and fragment.trainer in tasks)
+    places_of = grouped((fragment.trainer, rules.place_of(fragment)) for fragment in own)
+    offered = {offer.name for offer in offers.offered}
+    return {task: places for task, places in places_of.items() if not offered.issuperset(places)}
+
+
 NOT_COMPETING = NodeVerdict(
     "not competing", _of_others, "It is lent to a training that competes at the next look.", AppliesTo.LENT
 )
@@ -455,13 +466,13 @@ NODE_VERDICTS: Sequence[NodeVerdict] = (
     NodeVerdict("paused", _paused, "'freetrain resume' ends the pause.", _IDLE),
     NodeVerdict(
         "slow to leave",
-        lambda offers, context: due_of_slow(offers, context.slow, context.now_s),
+        _slow_to_leave,
         "The training's own doing: a program that ends on SIGTERM keeps such nodes.",
         AppliesTo.LENT,
     ),
     NodeVerdict(
         "doubtful task",
-        lambda offers, context: doubtful_nodes(context.facts, offers, context.nodes),
+        _doubtful,
         "It is judged again when Slurm shows all nodes of its task.",
         AppliesTo.LENT,
         freezes=True,

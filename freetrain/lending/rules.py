@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from operator import attrgetter
 from typing import Self
 
 from freetrain.core.amounts import Amount
@@ -55,10 +54,6 @@ class Share(StrEnum):
     def in_part(self, needs: Needs) -> bool:
         """Whether such a task is lent a part of a node; in an exclusive partition a task has all of it."""
         return self is not Share.WHOLE and not needs.is_whole and (self is Share.ANY or needs.gpus > 0)
-
-
-_part_of: Callable[[Fragment], str] = attrgetter("place")
-_node_of: Callable[[Fragment], str] = attrgetter("node")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +109,9 @@ class NodeRules:
         """Whether parts of nodes are lent."""
         return self.share is not Share.WHOLE
 
-    @property
-    def place_of(self) -> Callable[[Fragment], str]:
+    def place_of(self, fragment: Fragment) -> str:
         """The name of what a fragment has: its node's, or one for the part that it has."""
-        return _part_of if self.in_parts else _node_of
+        return fragment.place if self.in_parts else fragment.node
 
 
 @dataclass(frozen=True, slots=True)

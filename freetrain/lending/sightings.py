@@ -1,4 +1,9 @@
-"""Sightings: facts that only a comparison of looks shows; to forget them, in a restart, does no harm."""
+"""Sightings: facts that only a comparison of looks shows; to forget them, in a restart, does no harm.
+
+Among them is the time that fragments take to leave their nodes. The end time of a job in Slurm is the moment at
+which it was ordered to go. Its node is free only when its processes have ended, its epilog included: until then
+squeue shows the job as COMPLETING.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import inf
 
-from freetrain.core.cluster import Snapshot
-from freetrain.core.fragment import Fragment, FragmentState
+from freetrain.core.fragment import End, Fragment
+from freetrain.lending.facts import Facts
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.shadow import Shadow
 
@@ -29,19 +34,13 @@ class Sightings:
     fitting_since_s: Mapping[str, float] = field(default_factory=dict)
     start_timeouts_s: Mapping[str, float] = field(default_factory=dict)
 
-    def with_nodes(self, snapshot: Snapshot, fragments: Iterable[Fragment]) -> Sightings:
+    def with_nodes(self, facts: Facts) -> Sightings:
         """The sightings after a look at the nodes: with those that are idle now, without rests that are over."""
-        fragments = list(fragments)
-        now_s, lent = snapshot.time_s, {fragment.node for fragment in fragments}
-        timed_out = self.start_timeouts_s.keys()
-        running = {
-            fragment.node
-            for fragment in fragments
-            if fragment.node in timed_out and fragment.state is FragmentState.RUNNING
-        }
+        now_s, lent = facts.snapshot.time_s, {fragment.node for fragment in facts.fragments}
+        running = {fragment.node for fragment in facts.running}
         return replace(
             self,
-            idle_since_s={name: self.idle_since_s.get(name, now_s) for name in snapshot.idle - lent},
+            idle_since_s={name: self.idle_since_s.get(name, now_s) for name in facts.snapshot.idle - lent},
             resting_until_s={name: end_s for name, end_s in self.resting_until_s.items() if end_s > now_s},
             start_timeouts_s={
                 name: rest_s for name, rest_s in self.start_timeouts_s.items() if name not in running
@@ -92,3 +91,59 @@ class Sightings:
             end_s for name, end_s in self.resting_until_s.items() if rules.in_parts or name in self.idle_since_s
         )
         return min((at_s for at_s in chain(claims_s, idle_s, rests_s) if at_s > now_s), default=inf)
+
+
+# Other ends are the program's own, and do not show how long it takes when it has to leave.
+_BY_ORDER = frozenset((End.PREEMPTED, End.RELEASED, End.TIMED_OUT, End.CANCELLED))
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """Fragments that leave, and the time that those of each training take for it.
+
+    Attributes:
+        seen_s: job of a fragment that leaves → the first and the last look that found it leaving.
+        took_s: submission → seconds that its fragments take.
+    """
+
+    seen_s: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    took_s: Mapping[str, float] = field(default_factory=dict)
+
+    def until_free(self, ended: Iterable[Fragment]) -> tuple[Fragment, ...]:
+        """The fragments, where those that were seen on their nodes after their end have that look as their end."""
+        return tuple(
+            replace(fragment, ended_s=max(fragment.ended_s, self.seen_s[fragment.job][1]))
+            if fragment.ended_s is not None and fragment.job in self.seen_s
+            else fragment
+            for fragment in ended
+        )
+
+    def after(self, facts: Facts) -> Leaving:
+        """The record after a look."""
+        now_s, bound_s = facts.snapshot.time_s, facts.leaving_bound_s
+        leaving = [fragment for fragment in facts.fragments if fragment.is_leaving]
+        seen_s = {fragment.job: (self.seen_s.get(fragment.job, (now_s, now_s))[0], now_s) for fragment in leaving}
+        present = {*facts.to_tidy, *(request.submission_id for request in facts.requests)}
+        took_s = {key: known_s for key, known_s in self.took_s.items() if key in present}
+        for fragment in leaving:
+            key, since_s = facts.submission_of(fragment), seen_s[fragment.job][0]
+            # Slurm kills a fragment after the bound: a longer time is the fault of the node.
+            took_s[key] = max(took_s.get(key, 0.0), min(now_s - since_s, bound_s))
+        for fragment, free in zip(facts.ended, self.until_free(facts.ended), strict=True):
+            if fragment.end in _BY_ORDER and fragment.started_s is not None:
+                key, lasted_s = facts.submission_of(fragment), min(self._lasted_s(fragment, free), bound_s)
+                # A longer time than before counts at once; a shorter one by half, since one quick end proves
+                # little.
+                took_s[key] = max(lasted_s, (took_s.get(key, lasted_s) + lasted_s) / 2)
+        return Leaving(seen_s, took_s)
+
+    def slow(self, facts: Facts, limit_s: float) -> Mapping[str, float]:
+        """Trainer that takes longer than the limit to leave → seconds that it takes."""
+        taking = ((request.id, self.took_s.get(request.submission_id, 0.0)) for request in facts.requests)
+        return {trainer: took_s for trainer, took_s in taking if took_s > limit_s}
+
+    def _lasted_s(self, fragment: Fragment, free: Fragment) -> float:
+        """Seconds from the order to leave, which is its end time in Slurm, or from the first look that saw it."""
+        ended_s = fragment.ended_s or 0.0
+        first_s, _ = self.seen_s.get(fragment.job, (ended_s, ended_s))
+        return (free.ended_s or 0.0) - min(ended_s, first_s)

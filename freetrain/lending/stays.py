@@ -178,6 +178,14 @@ def _idle_units(rooms: Rooms, lent: LentParts) -> Nodes:
     return frozenset(units)
 
 
+def sizes_now(facts: Facts) -> Mapping[str, int]:
+    """Trainer that can rescale → number of its nodes."""
+    rescaling = {request.id for request in facts.requests if request.trainer.rescales}
+    return Counter(
+        fragment.trainer for fragment in facts.fragments if fragment.goes_on and fragment.trainer in rescaling
+    )
+
+
 # A prior: as if one trainer had changed its size after twenty minutes.
 _PRIOR_CHANGES = 1.0
 

@@ -23,8 +23,8 @@ from freetrain.core.known_trainer import KnownTrainer, TrainerState
 from freetrain.lending.facts import WhyNot
 from freetrain.lending.judge import Judgement
 from freetrain.lending.sharing.allotment import Served
+from freetrain.lending.sharing.claimants import LeftOut
 from freetrain.lending.sharing.claims import SizeRange
-from freetrain.lending.sharing.selection import LeftOut
 
 
 class Having(StrEnum):

@@ -17,8 +17,9 @@ import numpy as np
 
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.holes import Holes
+from freetrain.lending.facts import Facts
 from freetrain.lending.hole_ends import planned_ends_s
-from freetrain.lending.offers import shadow_of
+from freetrain.lending.judge import shadow_of
 from freetrain.lending.planned_stays import PlannedStays, Score
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.shadow import NO_SHADOW
@@ -80,7 +81,7 @@ class SitePlans:
     def look(self, now_s: float) -> Mapping[str, float]:
         """Node → when Slurm would start a waiting job there, but for those that had nodes for long and did not."""
         snapshot = self.site.snapshot(now_s)
-        shadow = self._shadow = shadow_of(snapshot, (), _RULES, self._seen, before=self._shadow)
+        shadow = self._shadow = shadow_of(Facts(snapshot), _RULES, self._seen, before=self._shadow)
         self._seen = self._seen.with_fitting(shadow)
         return {**planned_ends_s(snapshot, shadow), **dict.fromkeys(shadow.kept, now_s)}
 

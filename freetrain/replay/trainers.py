@@ -28,7 +28,7 @@ from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.errors import InputError, explained
 from freetrain.lending.facts import Request
 from freetrain.lending.rules import FairShare, SharingRules
-from freetrain.lending.sharing.selection import select
+from freetrain.lending.sharing.claimants import select
 from freetrain.slurm.parsing import parse_amount
 
 _NODES = (1, 2, 4, 8, 16, 32, 64)

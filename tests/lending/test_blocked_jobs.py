@@ -10,6 +10,8 @@ from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, JobState
 from freetrain.core.node import Partition, Reservation
 from freetrain.lending.blocked_jobs import Wait, find_waits
+from freetrain.lending.facts import Facts
+from freetrain.lending.rules import NodeRules
 from tests.facts import node
 
 NOW_S = 1_000_000.0
@@ -36,7 +38,7 @@ def running(ends_in_s: float | None, *nodes: str) -> Job:
 def waits(*jobs: Job, fragments: tuple[Fragment, ...] = (lent("n1"), lent("n2")), **more: object) -> list[Wait]:
     snapshot = Snapshot(NOW_S, tuple(node(name, "ALLOCATED") for name in NAMES), jobs, partitions=PARTITIONS)
     seen = replace(snapshot, **more)  # type: ignore[arg-type]
-    return find_waits(seen, fragments, FragmentQueue("freetrain"), resolution_s=60.0)
+    return find_waits(Facts(seen, fragments), NodeRules(FragmentQueue("freetrain")))
 
 
 def test_a_job_that_is_planned_for_the_end_of_a_fragment_waits_for_it() -> None:

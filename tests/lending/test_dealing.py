@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from freetrain.core.place import Place
 from freetrain.core.topology import Topology
-from freetrain.lending.sharing.dealing import Claimant, Deal, Shares, SizeRange, deal, usable_sizes
+from freetrain.lending.sharing.claims import Claimant, Deal, Shares, SizeRange, usable_sizes
+from freetrain.lending.sharing.dealing import deal
 
 
 def largest_usable(sizes: int, nodes: float) -> int:

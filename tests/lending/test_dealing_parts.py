@@ -16,7 +16,8 @@ from freetrain.core.amounts import Amount, left_of
 from freetrain.core.place import Place, node_of, room_of
 from freetrain.lending.rooms import Room
 from freetrain.lending.shadow import LentPart
-from freetrain.lending.sharing.dealing import Claimant, Deal, Shares, SizeRange, deal
+from freetrain.lending.sharing.claims import Claimant, Deal, Shares, SizeRange
+from freetrain.lending.sharing.dealing import deal
 
 TOTAL = Amount(64, 1000, (("gpu", 8),))
 Rooms = Mapping[str, Room]

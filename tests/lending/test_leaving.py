@@ -13,9 +13,9 @@ from freetrain.core.node import Reservation
 from freetrain.core.plan import Limit
 from freetrain.lending.facts import Facts
 from freetrain.lending.judge import Judgement, judge
-from freetrain.lending.leaving import Leaving
 from freetrain.lending.memory import Memory
 from freetrain.lending.rules import Rules
+from freetrain.lending.sightings import Leaving
 from freetrain.lending.training_verdicts import TrainingContext, judge_trainings
 from tests.facts import node
 from tests.lending.test_judge import NAMES, NOW_S, PARTITIONS, RULES, lent, request
@@ -129,23 +129,23 @@ def test_no_look_saw_the_nodes_free_so_they_were_held_for_as_long_as_slurm_allow
 def test_how_long_a_training_takes_to_leave_is_learned_and_bounded() -> None:
     *_, last = a_job_of_the_sites_waits_for_two_minutes()
     assert last.memory.leaving.took_s == {"7": 120.0}
-    quick = last.memory.leaving.after(seen(NOW_S + 200, ended=(replace(GONE[0], ended_s=NOW_S + 199),)), 120.0)
+    quick = last.memory.leaving.after(seen(NOW_S + 200, ended=(replace(GONE[0], ended_s=NOW_S + 199),)))
     assert quick.took_s == {"7": 60.0}, "half of it is forgotten with each that is quick"
-    forever = Leaving().after(seen(NOW_S, fragments=TOLD), 120.0).after(seen(NOW_S + 999, fragments=TOLD), 120.0)
+    forever = Leaving().after(seen(NOW_S, fragments=TOLD)).after(seen(NOW_S + 999, fragments=TOLD))
     assert forever.took_s == {"7": 120.0}, "what takes longer than Slurm lets it is the node's fault"
 
 
 @pytest.mark.parametrize("end", [End.COMPLETED, End.NODE_FAILED, End.FAILED])
 def test_nothing_is_learned_of_fragments_that_nobody_told_to_go(end: End) -> None:
     ended = replace(GONE[0], end=end)
-    assert Leaving().after(seen(NOW_S, ended=(ended,)), 120.0).took_s == {}
+    assert Leaving().after(seen(NOW_S, ended=(ended,))).took_s == {}
 
 
 def test_what_is_known_of_trainings_that_are_gone_is_forgotten() -> None:
     known = Leaving(took_s={"7": 5.0, "8": 119.0})
-    assert known.after(seen(NOW_S), 120.0).took_s == {"7": 5.0}
+    assert known.after(seen(NOW_S)).took_s == {"7": 5.0}
     resting = replace(seen(NOW_S), requests=(), to_tidy=("7",))
-    assert known.after(resting, 120.0).took_s == {"7": 5.0}, "it is still there"
+    assert known.after(resting).took_s == {"7": 5.0}, "it is still there"
 
 
 def test_a_training_that_takes_longer_than_the_limit_gives_back_nodes_that_somebody_may_want_at_any_time() -> None:

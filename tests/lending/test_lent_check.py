@@ -3,8 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from freetrain.core.job import JobRun, JobState
-from freetrain.lending.lent_check import compare
-from freetrain.lending.lent_time import Lending
+from freetrain.lending.lent_time import Lending, compare
 
 ONE = Lending("7_0", "7", "n1", 100.0, 200.0)
 AGAIN = Lending("7_0", "7", "n2", 300.0, 500.0)

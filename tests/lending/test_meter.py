@@ -31,7 +31,7 @@ def facts(at_s: float, *jobs: Job, ended: Fragment | None = None, last_plan_s: f
     partitions = {name: Partition(name, frozenset({"n1", "n2"})) for name in ("main", "freetrain")}
     found = Snapshot(at_s, (node("n1"), node("n2")), jobs, partitions=partitions)
     open_, over = ((), (ended,)) if ended else ((LENT,), ())
-    return Facts(found, fragments=open_, ended=over, last_plan_s=last_plan_s)
+    return Facts(found, fragments=open_, ended=over, last_plan_s=last_plan_s, leaving_bound_s=0.0)
 
 
 def could_start(at_s: float, by_backfill: bool = False) -> Shadow:

@@ -13,9 +13,10 @@ from freetrain.core.job import Job, JobState, WaitsFor
 from freetrain.core.node import Partition
 from freetrain.core.place import Place
 from freetrain.lending.facts import Facts, SiteOrders
+from freetrain.lending.hole_ends import nodes_of_next
+from freetrain.lending.judge import shadow_of
 from freetrain.lending.memory import Memory
-from freetrain.lending.node_verdicts import NODE_VERDICTS, NOT_COMPETING, NodeContext, judge_nodes, nodes_of_next
-from freetrain.lending.offers import shadow_of
+from freetrain.lending.node_verdicts import NODE_VERDICTS, NOT_COMPETING, NodeContext, judge_nodes
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.shadow import Shadow
 from freetrain.lending.sightings import Sightings
@@ -114,7 +115,7 @@ def kept(*jobs: Job, rules: NodeRules = RULES, lent: tuple[str, ...] = ()) -> se
         partitions={name: Partition(name, its) for name, its in partitions.items()},
     )
     offered = [Place(name, None, "7" if name in lent else None) for name in names if name not in busy]
-    return set(nodes_of_next(offered, shadow_of(found, (), rules, Sightings()), found, rules))
+    return set(nodes_of_next(offered, shadow_of(Facts(found), rules, Sightings()), found, rules))
 
 
 def test_its_nodes_are_kept_lent_or_not_when_one_young_job_is_in_the_way() -> None:

@@ -12,9 +12,9 @@ from freetrain.core.place import Place
 from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Facts
 from freetrain.lending.hole_ends import in_few_classes
+from freetrain.lending.judge import shadow_of
 from freetrain.lending.memory import Memory
-from freetrain.lending.node_verdicts import NodeContext, judge_nodes
-from freetrain.lending.offers import Offers, shadow_of
+from freetrain.lending.node_verdicts import NodeContext, Offers, judge_nodes
 from freetrain.lending.rules import NodeRules, PowerRules
 from freetrain.lending.sightings import Sightings
 from freetrain.slurm.states import waits_for
@@ -50,8 +50,8 @@ def lent(node: str, trainer: str = "7") -> Fragment:
 def offers_of(
     found: Snapshot, fragments: list[Fragment], rules: NodeRules = RULES, seen: Sightings = NOTHING_SEEN
 ) -> Offers:
-    shadow = shadow_of(found, fragments, rules, seen)
-    return judge_nodes(NodeContext(Facts(found, tuple(fragments)), Memory(seen), shadow, rules))
+    facts = Facts(found, tuple(fragments))
+    return judge_nodes(NodeContext(facts, Memory(seen), shadow_of(facts, rules, seen), rules))
 
 
 def offered(answer: Offers) -> list[str]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freetrain.lending.sharing.past_use import LEAST_TILT, PastUse, faded_hours, tilts
+from freetrain.lending.sharing.claimants import LEAST_TILT, PastUse, faded_hours, tilts
 
 DAY_S = 86400.0
 

@@ -6,6 +6,7 @@ from math import inf
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.lending.facts import Facts
 from freetrain.lending.rules import NodeRules, Share
 from freetrain.lending.sightings import Sightings
 from tests.facts import node
@@ -21,16 +22,16 @@ def snapshot(at_s: float = NOW_S, state: str = "IDLE") -> Snapshot:
 def test_a_node_idles_since_the_first_look_in_a_row_that_said_so() -> None:
     seen = Sightings()
     for at_s, state in ((1.0, "IDLE"), (2.0, "ALLOCATED"), (3.0, "IDLE"), (4.0, "IDLE")):
-        seen = seen.with_nodes(snapshot(at_s, state), [])
+        seen = seen.with_nodes(Facts(snapshot(at_s, state)))
     assert seen.idle_since_s == {"n1": 3.0}
     lent = Fragment("7_1", "7", "n1", FragmentState.RUNNING, 900.0, 3600.0)
-    assert seen.with_nodes(snapshot(5.0), [lent]).idle_since_s == {}
+    assert seen.with_nodes(Facts(snapshot(5.0), (lent,))).idle_since_s == {}
 
 
 def test_a_node_rests_after_it_was_taken_back() -> None:
     seen = Sightings().with_ends([ENDED], NOW_S, 30.0)
     assert seen.resting_until_s == {"n1": NOW_S + 30}
-    assert seen.with_nodes(snapshot(NOW_S + 31), []).resting_until_s == {}
+    assert seen.with_nodes(Facts(snapshot(NOW_S + 31))).resting_until_s == {}
     assert Sightings().with_ends([ENDED], NOW_S, 0.0).resting_until_s == {}
 
 
@@ -45,7 +46,7 @@ def test_each_time_in_a_row_it_rests_twice_as_long_until_a_fragment_has_run_ther
         rests_s.append(seen.resting_until_s["n1"] - NOW_S)
     assert rests_s == [15, 30, 60, 60]
     running = Fragment("7_1", "7", "n1", FragmentState.RUNNING, 900.0, 3600.0)
-    again = seen.with_nodes(snapshot(NOW_S), [running]).with_start_timeouts([ENDED], NOW_S, (15.0, 60.0))
+    again = seen.with_nodes(Facts(snapshot(NOW_S), (running,))).with_start_timeouts([ENDED], NOW_S, (15.0, 60.0))
     assert again.resting_until_s == {"n1": NOW_S + 15}
 
 

@@ -14,7 +14,8 @@ from freetrain.core.place import Place
 from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Request
 from freetrain.lending.rules import Share
-from freetrain.lending.sharing.dealing import Claimant, Shares, SizeRange, deal
+from freetrain.lending.sharing.claims import Claimant, Shares, SizeRange
+from freetrain.lending.sharing.dealing import deal
 from tests.facts import node
 from tests.lending.test_dealing_parts import Problem, left_after, offers_of, problems
 from tests.lending.test_parts_of_nodes import (

@@ -15,7 +15,7 @@ from freetrain.daemon.trainers.kinds import believed_speeds, seen_at_speed_1, st
 from freetrain.daemon.trainers.training import Training
 from freetrain.lending.judge import Judgement
 from freetrain.lending.limit_claims import tell_claims
-from freetrain.lending.offers import Offers
+from freetrain.lending.node_verdicts import Offers
 from freetrain.lending.shadow import PlannedStart
 from freetrain.lending.training_verdicts import Reason
 from freetrain.showing.words import show_time

@@ -18,9 +18,8 @@ from operator import or_
 from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Snapshot
 from freetrain.core.job import Job
-from freetrain.lending.shadow.machine import Machine
+from freetrain.lending.shadow.machine import Hold, Machine
 from freetrain.lending.shadow.node_sets import NodeSet, numbers
-from freetrain.lending.shadow.rooms_ahead import Hold
 
 # Epoch seconds, as doubles, are exact to less than this; a smaller step would be lost in rounding.
 _ROUNDING_S = 1e-3
@@ -143,15 +142,15 @@ class Schedule:
         self.not_before_s: dict[JobShape, float] = {}
         self.holds_until_s = inf
 
-    def fits(self, job: Job) -> bool:
+    def fits(self, shape: JobShape) -> bool:
         """Whether there are nodes for a job now, whatever else starts now."""
-        possible = self._machine.possible(job) & self._running.room_at_first(job.asks)
-        if possible.bit_count() < job.node_count:
+        possible, count, limit_s, part = shape
+        possible &= self._running.room_at_first(part)
+        if possible.bit_count() < count:
             return False
-        limit_s = self._machine.limit_s(job)
         self._holds_only_now(limit_s)
         taken = self._reserved.between(self.now_s, self.now_s + limit_s)
-        return (possible & ~taken).bit_count() >= job.node_count
+        return (possible & ~taken).bit_count() >= count
 
     def shape_of(self, job: Job) -> JobShape:
         """The shape of a job."""
@@ -246,19 +245,17 @@ class _View:
     """The nodes with room for one part, after each end.
 
     Attributes:
+        at_first: the nodes that had room before any job started in the shadow.
         begun: number of the jobs that have started which it includes.
     """
 
     free: list[NodeSet]
-    begun: int
+    at_first: NodeSet
+    begun: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Begun:
-    """A job that starts now."""
-
-    nodes: NodeSet
-    hold: Hold
+_Begun = tuple[NodeSet, Hold]
+"""The nodes of a job that starts now, and what it has of each."""
 
 
 class Running:
@@ -277,13 +274,12 @@ class Running:
         self._views: dict[Amount | None, _View] = {}
         self._begun: list[_Begun] = []
         self._on: dict[int, list[Hold]] = {}
-        self._idle: dict[Amount | None, NodeSet] = {}
         self._free(None)
 
     def room_at_first(self, part: Amount | None) -> NodeSet:
         """Nodes with room for a part before any job started in the shadow; part None: nodes that were free."""
         self._free(part)
-        return self._idle[part]
+        return self._views[part].at_first
 
     def begin(self, nodes: NodeSet, end_s: float, part: Amount | None = None) -> None:
         """Let a job run from now until its end, on all of these nodes or on a part of each."""
@@ -292,10 +288,10 @@ class Running:
             self._ends_s.insert(behind, end_s)
             for view in self._views.values():
                 view.free.insert(behind, view.free[behind - 1])
-        begun = _Begun(nodes, Hold(end_s, part))
-        self._begun.append(begun)
+        hold = Hold(end_s, part)
+        self._begun.append((nodes, hold))
         for number in numbers(nodes) if self._machine.in_parts else ():
-            self._on.setdefault(number, []).append(begun.hold)
+            self._on.setdefault(number, []).append(hold)
 
     def after_ends(self, part: Amount | None) -> tuple[Sequence[float], Sequence[NodeSet]]:
         """All ends, and the nodes with room for a part after each; part None: nodes that are free then."""
@@ -333,8 +329,7 @@ class Running:
     def _free(self, part: Amount | None) -> list[NodeSet]:
         if part not in self._views:
             free = self._machine.releases(part, self._ends_s)
-            self._views[part] = _View(free, 0)
-            self._idle[part] = free[0]
+            self._views[part] = _View(free, at_first=free[0])
         view = self._views[part]
         if view.begun < len(self._begun):
             self._take_out(view.free, self._taken_until(part, self._begun[view.begun :]))
@@ -345,11 +340,11 @@ class Running:
         """Moment → the nodes that have room for a part again from then on, after these jobs have started."""
         taken: defaultdict[float, NodeSet] = defaultdict(int)
         shared: NodeSet = 0
-        for job in begun:
-            if part is None or job.hold.part is None:
-                taken[job.hold.end_s] |= job.nodes
+        for nodes, hold in begun:
+            if part is None or hold.part is None:
+                taken[hold.end_s] |= nodes
             else:
-                shared |= job.nodes
+                shared |= nodes
         if part is not None:
             for number in numbers(shared):
                 taken[self._machine.ahead.first_s(number, part, self._on[number])] |= 1 << number

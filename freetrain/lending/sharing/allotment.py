@@ -29,7 +29,8 @@ from freetrain.lending.facts import Facts, Request
 from freetrain.lending.rooms import Rooms
 from freetrain.lending.rules import Rules
 from freetrain.lending.sharing.claimants import Tasks, claimants_of, shares_of, with_settled
-from freetrain.lending.sharing.dealing import Claimant, Deal, Shares, deal
+from freetrain.lending.sharing.claims import Claimant, Deal, Shares
+from freetrain.lending.sharing.dealing import deal
 from freetrain.lending.sharing.kinds import keep_to_kinds
 
 # How long a claimant that declined nodes is not offered more than it took, unless they are left over.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -26,25 +25,23 @@ class Bin(NamedTuple):
     takes: tuple[bool, ...]
 
 
-@dataclass(slots=True)
-class Work:
-    """Limit of work: the number of ways to fill a node that may still be tried."""
-
-    left: int
-
-
-def pack(wanted: Counts, sizes: Sequence[Amount | None], bins: Sequence[Bin], work: Work) -> list[Counts] | None:
+def pack(
+    wanted: Counts, sizes: Sequence[Amount | None], bins: Sequence[Bin], most_ways: int
+) -> tuple[list[Counts] | None, int]:
     """Number of places of each size on each node, such that all are placed; None: no way was found.
 
-    A place whose size is None takes all of its node, and lies there alone.
+    A place whose size is None takes all of its node, and lies there alone. The second value is the number of ways
+    to fill a node that were tried, which is limited.
     """
     # Equal nodes side by side: what was a dead end on one is found at once on the next.
     order = sorted(range(len(bins)), key=lambda number: (bins[number].takes, str(bins[number].room)))
-    found = _Search(sizes, [bins[number] for number in order], work).find(wanted)
+    search = _Search(sizes, [bins[number] for number in order], most_ways)
+    found = search.find(wanted)
+    tried = most_ways - max(search.ways_left, 0)
     if found is None:
-        return None
+        return None, tried
     by_number = dict(zip(order, found, strict=True))
-    return [by_number[number] for number in range(len(bins))]
+    return [by_number[number] for number in range(len(bins))], tried
 
 
 class _Search:
@@ -54,12 +51,12 @@ class _Search:
     and gives up at a limit of work.
     """
 
-    def __init__(self, sizes: Sequence[Amount | None], bins: Sequence[Bin], work: Work) -> None:
+    def __init__(self, sizes: Sequence[Amount | None], bins: Sequence[Bin], most_ways: int) -> None:
         names = sorted({name for size in sizes if size is not None for name, _ in size.gres})
         self._each = [None if size is None else _taken(size, names) for size in sizes]
         self._rooms = [_vector(bin_.room, names) for bin_ in bins]
         self._takes = [bin_.takes for bin_ in bins]
-        self._work = work
+        self.ways_left = most_ways
         self._hopeless: set[tuple[int, Counts]] = set()
         last = len(bins)
         fits = [self._fits_alone(number) for number in range(last)]
@@ -112,17 +109,17 @@ class _Search:
         while each is not None and len(rooms) <= takes[len(counts)] and _is_room(rooms[-1], each):
             rooms.append(tuple(map(int.__sub__, rooms[-1], each)))
         for count in reversed(range(len(rooms))):
-            if self._work.left <= 0:
+            if self.ways_left <= 0:
                 return
             yield from self._beside(rooms[count], takes, (*counts, count))
 
     def _spend(self) -> bool:
-        self._work.left -= 1
-        return self._work.left >= 0
+        self.ways_left -= 1
+        return self.ways_left >= 0
 
     def _may_fit(self, number: int, left: Counts) -> bool:
         """Whether what is left does not exceed the room of this node and those after it, in sum and by size."""
-        if self._work.left <= 0 or any(map(int.__gt__, left, self._fits_from[number])):
+        if self.ways_left <= 0 or any(map(int.__gt__, left, self._fits_from[number])):
             return False
         sums = [0] * len(self._room_from[number])
         for count, each in zip(left, self._each, strict=True):

@@ -1,13 +1,19 @@
-"""Claimants: the competing trainers, grouped by their user (and account) and by what their tasks ask of nodes.
+"""Claimants: the trainers that compete, grouped by their user (and account) and by what their tasks ask of nodes.
+
+Where more trainers could run than the site allows, one of each user is chosen in turn. The node-hours that
+users had fade, and tilt their shares a little.
 
 Tasks that are soon over keep their places, so that no task is ended for another user's share just before its end.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from itertools import chain, zip_longest
 
 from freetrain.core.amounts import Amount, times_in
 from freetrain.core.cluster import Snapshot
@@ -20,7 +26,6 @@ from freetrain.lending.facts import Facts, Request
 from freetrain.lending.rooms import Rooms
 from freetrain.lending.rules import FairShare, NodeRules, SharingRules
 from freetrain.lending.sharing.claims import Claimant, Shares, SizeRange
-from freetrain.lending.sharing.past_use import tilts
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,89 @@ def person_of(request: Request, by: FairShare) -> str:
     return "" if by is FairShare.OFF else request.owner
 
 
+class LeftOut(StrEnum):
+    """Reason why a trainer does not compete."""
+
+    OUT_OF_REACH = "out of reach"
+    """It needs more nodes at once than there are for it."""
+    USERS_TRAININGS = "user's trainings"
+    """Its user has as many others as may compete."""
+    ALL_TRAININGS = "all trainings"
+    """As many others compete as the site allows."""
+    PARTITION_DOWN = "partition down"
+    NODES_LEAVE = "nodes leave"
+    """Some of its nodes are being given back, and it keeps all of them or none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The trainers that compete, and the others.
+
+    Attributes:
+        competing: trainers that may have nodes, in order of submission.
+        left_out: trainer that would like to compete → why it does not, for the code and as a sentence.
+    """
+
+    competing: tuple[Request, ...] = ()
+    left_out: Mapping[str, tuple[LeftOut, str]] = field(default_factory=dict)
+
+
+def select(
+    requests: Iterable[Request],
+    reach: Mapping[str, int],
+    offered_nodes: int,
+    sharing: SharingRules,
+    hours: Mapping[str, float],
+) -> Selection:
+    """Choose as many trainers as the site allows, one of each user in turn.
+
+    1. Trainers that need more nodes at once than there are do not count; the tasks of a filler count as one.
+    2. The user with the least past use comes first. Of one user's trainers those that fit into its share come
+       first, then older ones before newer ones.
+    """
+    requests = tuple(requests)
+    left_out = {
+        request.id: (LeftOut.OUT_OF_REACH, _out_of_reach(request.trainer.min_nodes, reach[request.id]))
+        for request in requests
+        if request.trainer.min_nodes > reach[request.id]
+    }
+    fitting = tuple(request for request in requests if request.id not in left_out)
+    easiest = _easiest(fitting)
+    if len(easiest) <= sharing.max_running and not sharing.most_trainers_per_user:
+        return Selection(fitting, left_out)
+    people = grouped((person_of(request, sharing.by), request) for request in easiest.values())
+    share = offered_nodes // max(len(people), 1)
+    queues = []
+    for person in sorted(people, key=lambda person: hours.get(person, 0.0)):
+        queue = sorted(people[person], key=lambda request: request.trainer.min_nodes > share)
+        allowed = sharing.most_trainers_per_user or len(queue)
+        queues.append(queue[:allowed])
+        cap = f"its user has {allowed} trainings before it (lend.most_trainers_per_user)"
+        left_out.update({request.id: (LeftOut.USERS_TRAININGS, cap) for request in queue[allowed:]})
+    most = sharing.max_running
+    in_turn = [request for request in chain.from_iterable(zip_longest(*queues)) if request is not None]
+    full = f"{most} trainings run before it (lend.max_running)"
+    left_out.update({request.id: (LeftOut.ALL_TRAININGS, full) for request in in_turn[most:]})
+    chosen = {request.submission_id for request in in_turn[:most]}
+    return Selection(tuple(request for request in fitting if request.submission_id in chosen), left_out)
+
+
+def _easiest(fitting: Iterable[Request]) -> Mapping[str, Request]:
+    """Submission → its request; of a filler, the task that needs the smallest number of nodes at once."""
+    easiest: dict[str, Request] = {}
+    for request in fitting:
+        other = easiest.setdefault(request.submission_id, request)
+        if request.trainer.min_nodes < other.trainer.min_nodes:
+            easiest[request.submission_id] = request
+    return easiest
+
+
+def _out_of_reach(min_nodes: int, reach: int) -> str:
+    if not reach:
+        return "no idle node that it may use"
+    return f"needs {min_nodes} nodes at once; {reach} {'is' if reach == 1 else 'are'} idle or lent"
+
+
 def claimants_of(
     competing: Sequence[Request],
     demand: Mapping[str, int],
@@ -132,6 +220,63 @@ def _kept_besides(
         if number is not None and place.name not in for_all and place.node not in may_use[number]:
             keeps[number].add(place.node)
     return keeps
+
+
+LEAST_TILT = 0.5
+"""Least weight of a user, however much it has had, as a part of the weight of the user that had least."""
+
+# In steps of 1/8, so that small changes of past use move no node.
+_STEPS = 8
+
+# Past use below this part of what all nodes together give in a half-life makes no difference.
+_SMALL = 0.01
+
+
+def faded_hours(from_s: float, until_s: float, now_s: float, half_life_s: float) -> float:
+    """Node-hours of one node over a range of time, each of which counts half as much after every half-life."""
+    if until_s <= from_s:
+        return 0.0
+    # The integral of exp(-rate * t) over the range, t before now.
+    rate = math.log(2) / half_life_s
+    return (math.exp(-rate * (now_s - until_s)) - math.exp(-rate * (now_s - from_s))) / rate / 3600
+
+
+class PastUse:
+    """Node-hours that users had, faded, summed up from one instant to the next.
+
+    Between two instants a user has as many nodes as at the later one.
+    """
+
+    def __init__(self, half_life_s: float, now_s: float) -> None:
+        self._half_life_s = half_life_s
+        self._as_of_s = now_s
+        self._hours: dict[str, float] = {}
+
+    def after(self, now_s: float, nodes: Mapping[str, int]) -> Mapping[str, float]:
+        """User → node-hours until now."""
+        each = faded_hours(self._as_of_s, now_s, now_s, self._half_life_s)
+        fade = 0.5 ** ((now_s - self._as_of_s) / self._half_life_s)
+        self._hours = {
+            user: self._hours.get(user, 0.0) * fade + nodes.get(user, 0) * each
+            for user in dict.fromkeys((*self._hours, *nodes))
+        }
+        self._as_of_s = now_s
+        return dict(self._hours)
+
+
+def tilts(hours: Mapping[str, float], nodes: int, half_life_s: float) -> Mapping[str, float]:
+    """Name → weight by past use, from :data:`LEAST_TILT` to 1; 1 for the name that had least.
+
+    If all had about the same, all weigh the same. Since no weight is below half of another, no share is ever below
+    half of an equal one.
+    """
+    if not hours:
+        return {}
+    least = min(hours.values())
+    small = _SMALL * nodes * half_life_s / 3600 / len(hours)
+    usual = max(sum(hours.values()) / len(hours), small, 1e-9)
+    exact = {name: 2.0 ** (-(each - least) / usual) for name, each in hours.items()}
+    return {name: max(LEAST_TILT, round(tilt * _STEPS) / _STEPS) for name, tilt in exact.items()}
 
 
 def shares_of(

@@ -138,14 +138,6 @@ def _shifted_by(bits: int, min_nodes: int, most: int) -> int:
     return spread
 
 
-def held_by(places: Iterable[Place], claimants: Sequence[Claimant]) -> Mapping[str, int]:
-    """Held place → the row of its claimant; settled places, and those of other trainers, are left out."""
-    rows = {trainer: row for row, claimant in enumerate(claimants) for trainer in claimant.trainers}
-    settled = {name for claimant in claimants for name in claimant.settled}
-    held = ((place.name, rows.get(place.holder or "")) for place in places)
-    return {name: row for name, row in held if row is not None and name not in settled}
-
-
 def keep(
     held: Sequence[Place], count: int, wants: Sequence[SizeRange], sizes: Counter[str | None]
 ) -> tuple[Sequence[Place], Sequence[Place]]:

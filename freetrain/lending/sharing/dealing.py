@@ -36,7 +36,7 @@ from freetrain.core.grouping import grouped
 from freetrain.core.place import Place
 from freetrain.core.topology import FLAT, Topology
 from freetrain.lending.rooms import Rooms
-from freetrain.lending.sharing.claims import Claimant, Deal, Shares, SizeRange, held_by, keep, usable_sizes
+from freetrain.lending.sharing.claims import Claimant, Deal, Shares, keep
 from freetrain.lending.sharing.part_stock import PartStock
 
 
@@ -184,8 +184,6 @@ def _in_turns(lacking: Mapping[int, int]) -> list[int]:
     return [row for _, row in sorted(turns)]
 
 
-__all__ = ["Claimant", "Deal", "Shares", "SizeRange", "deal", "usable_sizes"]
-
 # Levels are sums of parts such as 1/3: equal ones differ in their last digits.
 _SLACK = 1e-9
 
@@ -227,7 +225,7 @@ def deal(
     if len(claimants) == 1 and rooms is None and _takes_all(claimants[0], nodes):
         order = sorted(nodes, key=lambda node: -(node.until_s or inf))
         return Deal({claimants[0].key: tuple(node.name for node in order)}, {})
-    held = held_by(nodes, claimants)
+    held = _held_by(nodes, claimants)
     if rooms is not None:
         dealt = _in_parts(nodes, claimants, held, shares or Shares(), rooms)
     else:
@@ -235,6 +233,14 @@ def deal(
     return replace(
         dealt, places={claimant.key: (*claimant.settled, *dealt.places[claimant.key]) for claimant in claimants}
     )
+
+
+def _held_by(places: Iterable[Place], claimants: Sequence[Claimant]) -> Mapping[str, int]:
+    """Held place → the row of its claimant; settled places, and those of other trainers, are left out."""
+    rows = {trainer: row for row, claimant in enumerate(claimants) for trainer in claimant.trainers}
+    settled = {name for claimant in claimants for name in claimant.settled}
+    held = ((place.name, rows.get(place.holder or "")) for place in places)
+    return {name: row for name, row in held if row is not None and name not in settled}
 
 
 def _in_parts(

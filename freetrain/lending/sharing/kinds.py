@@ -97,7 +97,7 @@ def _named_features(request: Request) -> frozenset[str]:
     return named.union(name for name, _ in request.speeds) if request.speeds else named
 
 
-def _kind_of(node: Node | None, named: frozenset[str], by_gpus: bool, open_to: tuple[bool, ...]) -> _Kind:
+def _kind_of(node: Node | None, named: frozenset[str], by_gpus: bool, open_to: tuple[bool, ...] = ()) -> _Kind:
     if node is None:
         return _Kind(frozenset(), frozenset(), open_to)
     types = node.gpu_types
@@ -175,12 +175,10 @@ def _groups(
 ) -> list[_Group]:
     named = frozenset().union(*map(_named_features, requests))
     there = (snapshot.node[name] for name in {offer.node for offer in offered} & snapshot.node.keys())
-    alike = grouped(((node.features & named, node.gpu_types), node.name) for node in there)
+    alike = grouped((_kind_of(node, named, by_gpus=True), node.name) for node in there)
     # In order, because of equal choices the first one is made.
-    order = sorted(alike, key=lambda words: (sorted(words[0]), sorted(words[1])))
-    return [
-        _Group(_Kind(*words), frozenset(alike[words]), _room(alike[words], snapshot, tasks)) for words in order
-    ]
+    order = sorted(alike, key=lambda kind: (sorted(kind.features), sorted(kind.gpu_types)))
+    return [_Group(kind, frozenset(alike[kind]), _room(alike[kind], snapshot, tasks)) for kind in order]
 
 
 def _room(names: Collection[str], snapshot: Snapshot, tasks: Tasks) -> float:

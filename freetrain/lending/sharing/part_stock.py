@@ -28,7 +28,7 @@ from freetrain.core.amounts import Amount, left_of, times_in
 from freetrain.core.grouping import grouped
 from freetrain.core.place import Place, new_place, room_of
 from freetrain.lending.rooms import Rooms
-from freetrain.lending.sharing.bin_packing import Bin, Work, pack
+from freetrain.lending.sharing.bin_packing import Bin, pack
 from freetrain.lending.sharing.claims import Claimant, Deal, PlaceShape, keep
 
 Order = tuple[int, int, float, int]
@@ -146,14 +146,14 @@ class PartNodes:
             heapq.heappush(heap, entry)
         return found
 
-    def save(self) -> int:
-        """The present state, for :meth:`restore`."""
+    def mark(self) -> int:
+        """The present state, for :meth:`undo_to`."""
         return len(self._undo)
 
-    def restore(self, saved: int) -> None:
-        """Undo all that was done since the state was saved."""
-        self.gains += len(self._undo) > saved
-        while len(self._undo) > saved:
+    def undo_to(self, mark: int) -> None:
+        """Undo all that was done since the state was marked."""
+        self.gains += len(self._undo) > mark
+        while len(self._undo) > mark:
             self._undo.pop()()
 
     def keep_place(self, row: int) -> bool:
@@ -270,11 +270,11 @@ class PartStock:
 
     def take(self, row: int, count: int) -> bool:
         """Give a claimant so many more places, or none; False: there is no room for all of them."""
-        before = self._nodes.save()
+        before = self._nodes.mark()
         if all(self._take(row) for _ in range(count)):
             return True
         if count > 1:
-            self._nodes.restore(before)
+            self._nodes.undo_to(before)
         return False
 
     def _take(self, row: int) -> bool:
@@ -320,7 +320,7 @@ class PartStock:
         movable = [place for place in node.movable if place.shape.each is not None]
         if left_of(sum((place.amount for place in movable), node.room), each) is None:
             return False
-        before = self._nodes.save()
+        before = self._nodes.mark()
         for place in movable:
             other = self._nodes.first_taking(place.shape, but=node)
             if other is not None:
@@ -328,7 +328,7 @@ class PartStock:
                 self._nodes.put(place, other)
                 if node.takes(shape):
                     return True
-        self._nodes.restore(before)
+        self._nodes.undo_to(before)
         return False
 
     def _pack_again(self, shape: PlaceShape) -> PartNode | None:
@@ -352,11 +352,9 @@ class PartStock:
             return None
         bins = {node: _bin_of(node, shapes, with_held) for node in self._nodes.list}
         used = [node for node, bin_ in bins.items() if node.movable or _fits_any(bin_, shapes)]
-        work = Work(min(_AT_ONCE, self._work_left))
-        self._work_left -= work.left
-        each = [shape.each for shape in shapes]
-        found = pack(tuple(wanted.values()), each, [bins[node] for node in used], work)
-        self._work_left += max(work.left, 0)
+        each, most_ways = [shape.each for shape in shapes], min(_AT_ONCE, self._work_left)
+        found, tried = pack(tuple(wanted.values()), each, [bins[node] for node in used], most_ways)
+        self._work_left -= tried
         if found is None:
             return None
         on_node = {
@@ -367,7 +365,7 @@ class PartStock:
 
     def _arranged(self, own: PlaceShape, on_node: Mapping[PartNode, list[PlaceShape]]) -> PartNode | None:
         """Move the places to where the packing has them, and return the node that has room for the new one."""
-        before = self._nodes.save()
+        before = self._nodes.mark()
         changed = {
             node: shapes
             for node, shapes in on_node.items()
@@ -383,7 +381,7 @@ class PartStock:
             for shape in shapes:
                 # Vectors do not know on which type of GPU a place without a type lies, so a packing may fail here.
                 if not self._nodes.make_room(node, shape):
-                    self._nodes.restore(before)
+                    self._nodes.undo_to(before)
                     return None
                 if lifted[shape]:
                     self._nodes.put(lifted[shape].pop(), node)

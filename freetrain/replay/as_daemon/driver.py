@@ -16,11 +16,10 @@ from freetrain.core.place import is_new, node_of
 from freetrain.core.plan import Action, Lend, Limit, PlaceServers, Release
 from freetrain.core.trainer import Trainer, TrainerPast
 from freetrain.lending.facts import Facts
-from freetrain.lending.judge import Judgement
-from freetrain.lending.limits import whole_minutes_s
+from freetrain.lending.judge import Judgement, whole_minutes_s
 from freetrain.lending.pace import next_look_s
 from freetrain.lending.rules import Rules
-from freetrain.lending.sharing.past_use import PastUse
+from freetrain.lending.sharing.claimants import PastUse
 from freetrain.loop.lending_loop import LendingLoop
 from freetrain.replay.as_daemon.lent import BackfillCycles, LentNodes, Timing, Wakes
 from freetrain.replay.as_daemon.site import JobStart, LoggedSite, SharedNodes, SiteEvents
