@@ -79,13 +79,13 @@ class FreetrainJobEnvironment(SlurmJobEnvironment):
         for pickle in (paths.submitted_pickle, paths.result_pickle):
             # What was cut off while it saved leaves this behind, and submitit refuses to save beside it.
             pickle.with_suffix(f"{pickle.suffix}.save_tmp").unlink(missing_ok=True)
-        handler = _Leaving(self, paths, submission)
+        handler = _SaveOnSignal(self, paths, submission)
         signal.signal(signal.SIGTERM, handler.checkpoint_and_exit)
         signal.signal(signal.SIGCONT, handler.bypass)
         signal.signal(self._usr_sig(), handler.bypass)
 
 
-class _Leaving(SignalHandler):
+class _SaveOnSignal(SignalHandler):
     """Saves what a function has done, and ends with a status that srun passes on: it makes 127 of submitit's."""
 
     def checkpoint_and_exit(self, signum: int, frame: FrameType | None = None) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import freetrain
@@ -16,6 +20,42 @@ MOST_LINES = 500
 def test_no_file_is_too_long_to_hold_in_the_head() -> None:
     lengths = {path: len(path.read_text().splitlines()) for path in PACKAGE.rglob("*.py")}
     assert {path.name: lines for path, lines in lengths.items() if lines > MOST_LINES} == {}
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_of(path): ast.parse(path.read_text()) for path in PACKAGE.rglob("*.py")}
+
+
+def imported_by(tree: ast.Module) -> Iterator[str]:
+    """What a file imports of the package, also where it does so for types alone, or in a function."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = (f"{node.module}.{alias.name}" for alias in node.names)
+            yield from (name if name in MODULES else node.module for name in names)
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    # The package itself hands on the client, which imports the package's version.
+    graph = {name: {*imported_by(tree)} & MODULES.keys() for name, tree in MODULES.items() if name != "freetrain"}
+    assert len(list(TopologicalSorter(graph).static_order())) >= len(graph)
+
+
+def test_the_name_of_a_type_is_given_once() -> None:
+    defined = defaultdict(list)
+    for module, tree in MODULES.items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef):
+                defined[node.name.lstrip("_")].append(module)
+            elif isinstance(node, ast.Assign) and isinstance(name := node.targets[0], ast.Name):
+                bare = name.id.lstrip("_")
+                # An alias: constants are in capitals, and all else begins with a small letter.
+                if bare[:1].isupper() and not bare.isupper():
+                    defined[bare].append(module)
+    assert {name: modules for name, modules in defined.items() if len(modules) > 1} == {}
 
 
 def test_every_package_says_what_it_is() -> None:

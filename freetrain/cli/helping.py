@@ -13,7 +13,7 @@ from freetrain.cli.options import argument, with_options
 _ALL = f"{__name__}.all"
 
 
-class Command(click.Command):
+class FreetrainCommand(click.Command):
     """A command of freetrain; ``--help`` shows the options ``first``, by their long names; none: all."""
 
     def __init__(self, *arguments: Any, first: Sequence[str] = (), **settings: Any) -> None:
@@ -38,25 +38,25 @@ class Command(click.Command):
         formatter.write_text(f"{shown - 1 - len(records)} more options: {ctx.command_path} --help-all")
 
 
-class Group(click.Group):
+class FreetrainGroup(click.Group):
     """A command of freetrain that has commands."""
 
     def command(  # type: ignore[override]
         self, *arguments: Any, **settings: Any
     ) -> Callable[[Callable[..., Any]], click.Command]:
         """A decorator that makes a command of a function, as :func:`command`."""
-        make = super().command(*arguments, cls=Command, **settings)
+        make = super().command(*arguments, cls=FreetrainCommand, **settings)
         return lambda function: make(with_options(function))
 
 
 def command(name: str, **settings: Any) -> Callable[[Callable[..., Any]], click.Command]:
     """A decorator that makes a :class:`Command` of a function, whose parameters are its options."""
-    return lambda function: click.command(name, cls=Command, **settings)(with_options(function))
+    return lambda function: click.command(name, cls=FreetrainCommand, **settings)(with_options(function))
 
 
-def group(name: str, **settings: Any) -> Callable[[Callable[..., Any]], Group]:
+def group(name: str, **settings: Any) -> Callable[[Callable[..., Any]], FreetrainGroup]:
     """A decorator that makes a :class:`Group` of a function in the same way."""
-    return lambda function: click.group(name, cls=Group, **settings)(with_options(function))
+    return lambda function: click.group(name, cls=FreetrainGroup, **settings)(with_options(function))
 
 
 class RenamedOption(click.Option):

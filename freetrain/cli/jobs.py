@@ -19,7 +19,7 @@ from rich.text import Text
 
 from freetrain.cli.helping import command
 from freetrain.cli.listing import LISTING, Shape, print_json
-from freetrain.cli.options import Duration, argument, json_option, option, read_nodes
+from freetrain.cli.options import DurationType, argument, json_option, option, read_nodes
 from freetrain.cli.site import SiteContext
 from freetrain.client.documents import jobs_document, status_document
 from freetrain.client.trainings import RUNNING, STARTING, WAITING, ListedTraining, find_trainings, state_word
@@ -34,14 +34,14 @@ from freetrain.slurm.parsing import expand_nodes, fold_nodes
 _STATES = (RUNNING, STARTING, WAITING, *(str(state) for state in TrainerState if state is not TrainerState.ACTIVE))
 _SQUEUES = {"r": RUNNING, "cf": STARTING, "configuring": STARTING, "pd": WAITING, "pending": WAITING}
 
-Words = frozenset[str]
+NameSet = frozenset[str]
 
 
-def _words(_context: click.Context, _option: click.Parameter, text: str | None) -> Words:
+def _words(_context: click.Context, _option: click.Parameter, text: str | None) -> NameSet:
     return frozenset(word.strip() for word in (text or "").split(",") if word.strip())
 
 
-def _states(context: click.Context, parameter: click.Parameter, text: str | None) -> Words:
+def _states(context: click.Context, parameter: click.Parameter, text: str | None) -> NameSet:
     words = {_SQUEUES.get(word.lower(), word.lower()) for word in _words(context, parameter, text)}
     if unknown := sorted(words - {*_STATES}):
         raise click.BadParameter(f"{unknown[0]!r} is not a state of a training; there are {', '.join(_STATES)}")
@@ -56,11 +56,13 @@ def _nodes(_context: click.Context, _option: click.Parameter, text: str | None) 
 class Chosen:
     """Which trainings a listing shows, by options as those of squeue; empty: all."""
 
-    users: Words = option("-u --user", "Only these users'.", unset=frozenset(), callback=_words, metavar="USER,…")
-    accounts: Words = option(
+    users: NameSet = option(
+        "-u --user", "Only these users'.", unset=frozenset(), callback=_words, metavar="USER,…"
+    )
+    accounts: NameSet = option(
         "-A --account", "Only these accounts'.", unset=frozenset(), callback=_words, metavar="ACCOUNT,…"
     )
-    states: Words = option(
+    states: NameSet = option(
         "-t --states",
         f"Only those that are {', '.join(_STATES[:-1])} or {_STATES[-1]}.",
         unset=frozenset(),
@@ -165,7 +167,9 @@ _ROWS_BESIDE = 8
 def top_command(
     site: SiteContext,
     chosen: Chosen,
-    interval_s: float = option("--interval", "Time between two looks.", type=Duration(least_s=0.2), default="2s"),
+    interval_s: float = option(
+        "--interval", "Time between two looks.", type=DurationType(least_s=0.2), default="2s"
+    ),
     once: bool = option("--once", "Print it once, and end."),
 ) -> None:
     """Show the daemon, the nodes and the trainings, again and again; q ends it.

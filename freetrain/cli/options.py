@@ -31,7 +31,7 @@ else:
     _Seconds = click.ParamType  # not generic before click 8.2
 
 
-class Duration(_Seconds):
+class DurationType(_Seconds):
     """An option's duration, in seconds: 30, 90s, 15m, 2h, 10:00, 1:00:00, 1-12; UNLIMITED (inf) if it may be."""
 
     name = "duration"
@@ -89,7 +89,7 @@ def parse_beginning(text: str, now_s: float) -> float:
             raise ValueError(what) from no_duration
 
 
-Command = Callable[..., Any]
+CommandFunction = Callable[..., Any]
 
 store_option = click.option(
     "--store",
@@ -99,7 +99,7 @@ store_option = click.option(
 )
 
 
-def config_option_as(name: str, **settings: Any) -> Callable[[Command], Command]:
+def config_option_as(name: str, **settings: Any) -> Callable[[CommandFunction], CommandFunction]:
     """The option ``--config``, of which a command gets the path, or what a callback makes of it, by this name."""
     means = "The daemon's configuration [default: $FREETRAIN_CONFIG, else /etc/freetrain/freetrain.toml]."
     return click.option("--config", name, type=click.Path(path_type=Path), help=means, **settings)
@@ -108,7 +108,7 @@ def config_option_as(name: str, **settings: Any) -> Callable[[Command], Command]
 config_option = config_option_as("config_path")
 
 
-def config_file(command: Command) -> Command:
+def config_file(command: CommandFunction) -> CommandFunction:
     """Let a command about a configuration take its file as PATH or as ``--config PATH``, in ``config_path``."""
 
     @functools.wraps(command)
@@ -139,7 +139,7 @@ read_time = _reader(parse_time)
 
 _BY_TYPE: dict[object, dict[str, Any]] = {
     bool: {"is_flag": True},
-    float: {"type": Duration()},
+    float: {"type": DurationType()},
     Path: {"type": click.Path(path_type=Path), "metavar": "FILE"},
     tuple[str, ...]: {"multiple": True},
 }
@@ -152,7 +152,7 @@ def option(names: str, means: str, *, unset: Any = MISSING, **settings: Any) -> 
     ``unset`` is the field's value where a program leaves it out; the command line's is in the settings.
     """
 
-    def of_field(name: str, kind: object) -> Callable[[Command], Command]:
+    def of_field(name: str, kind: object) -> Callable[[CommandFunction], CommandFunction]:
         return click.option(*names.split(), name, help=means, **(_BY_TYPE.get(kind, {}) | settings))
 
     return field(default=unset, metadata={"option": of_field})
@@ -161,18 +161,18 @@ def option(names: str, means: str, *, unset: Any = MISSING, **settings: Any) -> 
 def argument(**settings: Any) -> Any:
     """Default of a parameter that is an argument of the command."""
 
-    def of_parameter(name: str, kind: object) -> Callable[[Command], Command]:
+    def of_parameter(name: str, kind: object) -> Callable[[CommandFunction], CommandFunction]:
         return click.argument(name, **({"type": click.Path(path_type=Path)} if kind is Path else {}) | settings)
 
     return field(metadata={"option": of_parameter})
 
 
-def shared_option(decorator: Callable[[Command], Command]) -> Any:
+def shared_option(decorator: Callable[[CommandFunction], CommandFunction]) -> Any:
     """Such a default or field for an option, or several, that other commands have, too."""
     return field(metadata={"option": lambda name, kind: decorator})
 
 
-def with_options(command: Command) -> Command:
+def with_options(command: CommandFunction) -> CommandFunction:
     """Give a command the options and arguments that its parameters declare, in their order.
 
     A parameter declares them by its default (:func:`option`, :func:`argument`, :func:`shared_option`). Without one
@@ -188,13 +188,13 @@ def with_options(command: Command) -> Command:
     return options(*made)(command)
 
 
-def takes_options(kind: type, argument: str = "options") -> Callable[[Command], Command]:
+def takes_options(kind: type, argument: str = "options") -> Callable[[CommandFunction], CommandFunction]:
     """Give a command the options that are the fields of a dataclass; it gets their values as one argument."""
     # A field's own type is a text, where annotations are imported from the future
     types = get_type_hints(kind)
     names = [option_field.name for option_field in fields(kind)]
 
-    def decorate(command: Command) -> Command:
+    def decorate(command: CommandFunction) -> CommandFunction:
         @functools.wraps(command)
         def with_value(**given: Any) -> Any:
             return command(**{argument: kind(**{name: given.pop(name) for name in names})}, **given)
@@ -213,10 +213,10 @@ def _without_none(kind: Any) -> object:
     return parts[0] if len(parts) == 1 and NoneType in get_args(kind) else kind
 
 
-def options(*added: Callable[[Command], Command]) -> Callable[[Command], Command]:
+def options(*added: Callable[[CommandFunction], CommandFunction]) -> Callable[[CommandFunction], CommandFunction]:
     """One decorator for several options; help lists them in this order."""
 
-    def add(command: Command) -> Command:
+    def add(command: CommandFunction) -> CommandFunction:
         for decorate in reversed(added):
             command = decorate(command)
         return command
@@ -243,7 +243,7 @@ class EndTime:
     until_s: float | None = option(
         "--until", "When it ends, as 2026-01-31T08:00 or now+2hours.", callback=read_time, type=str, metavar="TIME"
     )
-    for_s: float | None = option("--for", "How long it lasts, as 8h.", type=Duration(endless=True))
+    for_s: float | None = option("--for", "How long it lasts, as 8h.", type=DurationType(endless=True))
 
     def after(self, now_s: float) -> float | None:
         """UTC epoch seconds; None: it does not end.

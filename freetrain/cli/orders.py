@@ -17,7 +17,7 @@ import click
 
 from freetrain.cli.helping import command
 from freetrain.cli.listing import LISTING, Shape
-from freetrain.cli.options import Duration, EndTime, argument, dry_run_option, option, read_nodes
+from freetrain.cli.options import DurationType, EndTime, argument, dry_run_option, option, read_nodes
 from freetrain.cli.site import AuditWriter, SiteContext, who_am_i
 from freetrain.config import Config
 from freetrain.core.cluster import Snapshot
@@ -191,7 +191,7 @@ def drain_command(
     end: EndTime,
     wait: bool = option("--wait", "Return when no fragment is left on the nodes; status 75 if one stays."),
     timeout_s: float = option(
-        "--timeout", "How long --wait waits at most.", type=Duration(endless=True), default=_PATIENCE
+        "--timeout", "How long --wait waits at most.", type=DurationType(endless=True), default=_PATIENCE
     ),
     dry_run: bool = dry_run_option,
     nodes: str | None = argument(required=False),

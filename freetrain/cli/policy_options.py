@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from freetrain.cli.options import Duration
+from freetrain.cli.options import DurationType
 from freetrain.policies import PLACERS, POLICIES, Solver
 
 policy_option = click.option(
@@ -29,7 +29,7 @@ solver_option = click.option(
 time_limit_option = click.option(
     "--time-limit",
     "time_limit_s",
-    type=Duration(least_s=0.001),
+    type=DurationType(least_s=0.001),
     default="10s",
     help="Longest that HiGHS may take for one decision; its best answer until then is used. "
     "Where it does not stop by itself, it is ended half a second later.",

@@ -109,7 +109,7 @@ def replay_command(
         log = read_site_log(logs, reading_options, stage)
     goal = on_machine(goal, options, options.place, log.holes.node_names)
     settings = {"logs": [path.name for path in logs], **_settings(options)}
-    asked = _Replay(
+    asked = _ReplayCommand(
         log, ReplaySetup(trainers, goal, time.perf_counter, options.costs, goal.links.topology), options
     )
     with recorder.journal(log.holes, settings) as journal:
@@ -134,7 +134,7 @@ def replay_command(
 
 
 @dataclass(frozen=True, slots=True)
-class _Replay:
+class _ReplayCommand:
     """A replay that was asked for."""
 
     log: SiteLog
@@ -152,7 +152,7 @@ class _Replay:
         holes = holes or self.log.holes
         return advancing("Replaying", holes.duration_s, self.options.quiet, holes.from_s)
 
-    def with_daemon(self, done: Study, wait: Waiting | None, in_parts: bool = False) -> Study:
+    def with_daemon(self, done: Study, wait: RecordWaiter | None, in_parts: bool = False) -> Study:
         """With what the daemon would have got, where that is asked."""
         setup = daemon_setup(self.options, in_parts)
         if setup is None or wait is None:
@@ -286,8 +286,8 @@ def _write_report(path: Path, result: ReplayResult, options: ReplayOptions) -> N
     write_page(path, render(report))
 
 
-Progress = Callable[[float], None]
-Waiting = Callable[[Progress], ReplayRecord]
+TimeProgress = Callable[[float], None]
+RecordWaiter = Callable[[TimeProgress], ReplayRecord]
 """Waits for a replay's record; its argument is called with the log's time as the replay goes."""
 
 MANY_HOLES = 20_000
@@ -300,7 +300,7 @@ _BETWEEN_NEWS_S = 0.2
 
 
 @contextmanager
-def begun(options: ReplayOptions, log: SiteLog, in_parts: bool = False) -> Iterator[Waiting | None]:
+def begun(options: ReplayOptions, log: SiteLog, in_parts: bool = False) -> Iterator[RecordWaiter | None]:
     """A function that waits for the replay as the daemon; a long one has begun. None: it was not asked for."""
     holes = log.places.holes if in_parts and log.places is not None else log.holes
     if daemon_setup(options) is None:
@@ -319,7 +319,7 @@ def is_long(log: SiteLog) -> bool:
 
 
 @contextmanager
-def parallel_replay(options: ReplayOptions, log: SiteLog, in_parts: bool = False) -> Iterator[Waiting]:
+def parallel_replay(options: ReplayOptions, log: SiteLog, in_parts: bool = False) -> Iterator[RecordWaiter]:
     """A replay as the daemon in a process of its own, which ends with this one."""
     context = get_context("spawn")
     news, theirs = context.Pipe()
@@ -334,7 +334,7 @@ def parallel_replay(options: ReplayOptions, log: SiteLog, in_parts: bool = False
         process.join()
 
 
-def _answer_of(process: BaseProcess, news: Connection, progress: Progress) -> ReplayRecord:
+def _answer_of(process: BaseProcess, news: Connection, progress: TimeProgress) -> ReplayRecord:
     """Wait for the answer of the other process.
 
     Raises:
@@ -377,7 +377,7 @@ def _work(news: Connection, options: ReplayOptions, log: SiteLog, in_parts: bool
         news.send(answer)
 
 
-def _replay(options: ReplayOptions, log: SiteLog, in_parts: bool, progress: Progress) -> ReplayRecord:
+def _replay(options: ReplayOptions, log: SiteLog, in_parts: bool, progress: TimeProgress) -> ReplayRecord:
     how = daemon_setup(options, in_parts)
     assert how is not None
     goal = on_machine(how.goal, options, daemons_place(options), log.holes.node_names)

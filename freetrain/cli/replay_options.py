@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from freetrain.cli.options import Duration, option, shared_option, store_option
+from freetrain.cli.options import DurationType, option, shared_option, store_option
 from freetrain.cli.policy_options import place_option, policy_option, solver_option, time_limit_option
 from freetrain.config import Config, Prices, load_config
 from freetrain.core.aim import PARTS, no_watts, read_aim
@@ -80,7 +80,7 @@ class ReplayOptions:
     mtbf_s: float | None = option(
         "--mtbf",
         "Let nodes fail at random, each once in so much idle time, as 30d [default: never].",
-        type=Duration(least_s=60),
+        type=DurationType(least_s=60),
     )
     repair_s: float = option("--repair", "How long a node is out of service that has failed so.", default="4h")
     skip_empty_hours: bool = option(
@@ -178,7 +178,7 @@ class ReplayOptions:
         "--bf-interval",
         f"As daemon: Slurm's bf_interval, which no log tells [default: that of --slurm-conf, else "
         f"{ORDINARY_SLURM.backfill_interval_s:g}s].",
-        type=Duration(least_s=1),
+        type=DurationType(least_s=1),
     )
     evict_s: float | None = option(
         "--evict",

@@ -35,7 +35,7 @@ from freetrain.showing.words import NOTHING, count, duration, milliseconds, or_n
 
 RESULT_FORMAT = "freetrain-replay/1"
 _FOUR_DIGITS = "{:.4f}"
-_Row = tuple[str, str, str]
+_TextRow = tuple[str, str, str]
 """A figure: its name, its value, and what that is."""
 
 
@@ -203,7 +203,7 @@ def _print_log(log: SiteLog) -> None:
     click.echo(_with_plain_spaces(f"Window: {window}, {nodes}, {found}"))
 
 
-def _allowed_rows(log: SiteLog, done: Study) -> Iterator[_Row]:
+def _allowed_rows(log: SiteLog, done: Study) -> Iterator[_TextRow]:
     out = done.outcome
     capacity = len(log.holes.node_names) * log.holes.duration_s / SECONDS_PER_HOUR
     yield (
@@ -223,7 +223,7 @@ def _allowed_rows(log: SiteLog, done: Study) -> Iterator[_Row]:
     yield "solve", milliseconds(out.solve_p50_s), f"median; {slowest}; {statuses or 'none'}"
 
 
-def _full_hours_rows(log: SiteLog, done: Study) -> Iterator[_Row]:
+def _full_hours_rows(log: SiteLog, done: Study) -> Iterator[_TextRow]:
     rest = without_empty_hours(done.record, log.empty)
     if log.empty is None or rest is None:
         return
@@ -235,13 +235,13 @@ def _full_hours_rows(log: SiteLog, done: Study) -> Iterator[_Row]:
     )
 
 
-def _daemon_rows(done: DaemonStudy) -> Iterator[_Row]:
+def _daemon_rows(done: DaemonStudy) -> Iterator[_TextRow]:
     yield from _gain_rows(done.outcome, "node-hours", "idle")
     yield _site_row(done.site)
     yield "decisions", f"{done.outcome.decisions:,}", f"in {done.record.wall_s:,.1f} s"
 
 
-def _estimate_rows(found: DaemonEstimate, allowed: ReplayOutcome) -> Iterator[_Row]:
+def _estimate_rows(found: DaemonEstimate, allowed: ReplayOutcome) -> Iterator[_TextRow]:
     idle = allowed.idle_node_hours
     for name, hours in (("lent", found.lent_node_hours), ("useful", found.useful_node_hours)):
         part = f"{_percent(hours.value, idle)} ± {_percent(hours.within, idle)} of idle"
@@ -273,7 +273,7 @@ def _print_shares(log: SiteLog, played: Study | None) -> None:
     _print_groups(log, task, lent_of(played.record, log), "as the holes allow")
 
 
-def _idle_part_rows(parts: ShareOutcome) -> Iterator[_Row]:
+def _idle_part_rows(parts: ShareOutcome) -> Iterator[_TextRow]:
     yield "nodes", f"{parts.partly_used_node_hours:,.0f}", "node-hours with jobs and an idle CPU"
     for name, unit, idle, whole in (
         ("CPUs", "CPU-hours", parts.partly_idle_cpu_hours, parts.idle_nodes_cpu_hours),
@@ -284,13 +284,13 @@ def _idle_part_rows(parts: ShareOutcome) -> Iterator[_Row]:
             yield name, f"{idle:,.0f}", f"{unit} that no job held there; nodes without jobs had {whole:,.0f}"
 
 
-def _task_rows(out: ReplayOutcome, task: TaskRequest) -> Iterator[_Row]:
+def _task_rows(out: ReplayOutcome, task: TaskRequest) -> Iterator[_TextRow]:
     how_long = f"for {task.shortest_s:.0f} s or longer"
     yield "room", f"{out.idle_node_hours:,.0f}", f"task-hours, {how_long}, nodes without jobs included"
     yield from _gain_rows(out, "task-hours", "them")
 
 
-def _gain_rows(out: ReplayOutcome, unit: str, of_what: str) -> Iterator[_Row]:
+def _gain_rows(out: ReplayOutcome, unit: str, of_what: str) -> Iterator[_TextRow]:
     yield from _lent_rows(out, unit, of_what)
     yield from _work_rows(out)
     yield from _cost_rows(out)
@@ -324,12 +324,12 @@ def _group_cells(row: ShareRow) -> tuple[str, ...]:
     )
 
 
-def _lent_rows(out: ReplayOutcome, unit: str, of_what: str) -> Iterator[_Row]:
+def _lent_rows(out: ReplayOutcome, unit: str, of_what: str) -> Iterator[_TextRow]:
     for name, hours in (("lent", out.lent_node_hours), ("useful", out.useful_node_hours)):
         yield name, f"{hours:,.0f}", f"{unit}, {_percent(hours, out.idle_node_hours)} of {of_what}"
 
 
-def _work_rows(out: ReplayOutcome) -> Iterator[_Row]:
+def _work_rows(out: ReplayOutcome) -> Iterator[_TextRow]:
     nodes = f"of the same trainers on {out.dedicated_nodes:,.1f} dedicated nodes"
     yield "work", or_nothing(out.u_work, _FOUR_DIGITS), f"{nodes}, in the objective's unit"
     best = "of the best division at every instant, changes costing nothing"
@@ -338,7 +338,7 @@ def _work_rows(out: ReplayOutcome) -> Iterator[_Row]:
     yield "U", or_nothing(out.u_dedicated, _FOUR_DIGITS), f"of the samples {nodes}, as the paper counts"
 
 
-def _cost_rows(out: ReplayOutcome) -> Iterator[_Row]:
+def _cost_rows(out: ReplayOutcome) -> Iterator[_TextRow]:
     rescale_lost_s = out.scale_up_lost_s + out.scale_down_lost_s
     lost, paused = (f"{lost_s / SECONDS_PER_HOUR:,.1f}" for lost_s in (out.eviction_lost_s, out.eviction_pause_s))
     forced = f"nodes in {out.forced_rescales:,} forced rescales"
@@ -347,7 +347,7 @@ def _cost_rows(out: ReplayOutcome) -> Iterator[_Row]:
     yield "starts", f"{out.starts:,}", f"{out.start_lost_s / SECONDS_PER_HOUR:,.1f} h lost"
 
 
-def _site_row(site: SiteOutcome) -> _Row:
+def _site_row(site: SiteOutcome) -> _TextRow:
     met = f"of {site.site_starts:,} that started on idle nodes found fragments there"
     return "site's jobs", f"{site.site_delayed:,}", f"{met} (how much later they start: docs/evidence/harm.md)"
 

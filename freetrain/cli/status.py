@@ -125,7 +125,7 @@ _STATUS = "freetrain status", "says how many nodes could be lent (docs/admins/go
 _SUBMIT = "freetrain submit --nodes 1-8 SCRIPT", "hands a training to freetrain (users)"
 _JOBS = "freetrain jobs", "lists the trainings, and why they have the nodes that they have"
 
-Step = tuple[str, str]
+NextStep = tuple[str, str]
 """A command, and what it does."""
 
 
@@ -147,7 +147,7 @@ def print_where_you_stand() -> None:
     click.echo("\nAll commands: freetrain --help")
 
 
-def next_steps(has_slurm: bool, loaded: Loaded | None, standing: Standing | None) -> Sequence[Step]:
+def next_steps(has_slurm: bool, loaded: Loaded | None, standing: Standing | None) -> Sequence[NextStep]:
     """What is worth doing, the first thing first; ``loaded`` is None where the configuration cannot be read."""
     if not has_slurm:
         return (_LOG, _LAB)

@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 from freetrain.cli.helping import command
-from freetrain.cli.options import Duration, argument, config_option, option, options, shared_option
+from freetrain.cli.options import DurationType, argument, config_option, option, options, shared_option
 from freetrain.client.submitting import CheckedTag, TagValues, check_tag, hand_in, prepare, read_slurm
 from freetrain.config import Slurm
 from freetrain.core.fragment_queue import FragmentQueue
@@ -36,7 +36,7 @@ _BY_NODES = ("min", "max", "nodes")
 def _option(name: str, key: TagKey) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     meaning = f"{key.meaning[0].upper()}{key.meaning[1:]}."
     if key.is_duration:
-        return click.option(f"--{name}", type=Duration(), help=meaning)
+        return click.option(f"--{name}", type=DurationType(), help=meaning)
     return click.option(f"--{name}", metavar=key.metavar, help=meaning)
 
 

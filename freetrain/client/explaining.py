@@ -38,7 +38,7 @@ _MOST_NAMED = 8
 # What deciding once more, without a part of the objective, may take.
 _SOLVE_S = 2.0
 # The daemon's database, or why this account cannot read it.
-_Journal = Store | FreetrainError
+_StoreOrError = Store | FreetrainError
 
 
 def explain_node(
@@ -105,7 +105,7 @@ def explain(what: str, config: Config, standing: Standing) -> Iterator[str]:
         raise InputError(f"freetrain knows no training, node or delayed job {what}.", hint)
 
 
-def _open(config: Config) -> _Journal:
+def _open(config: Config) -> _StoreOrError:
     try:
         return daemons_store(config)
     except FreetrainError as error:
@@ -121,7 +121,7 @@ def _begun(sentence: str) -> str:
     return sentence if "=" in sentence.partition(" ")[0] else f"{sentence[0].upper()}{sentence[1:]}"
 
 
-def _explain_trainer(known: TrainerStatus, standing: Standing, journal: _Journal) -> Iterator[str]:
+def _explain_trainer(known: TrainerStatus, standing: Standing, journal: _StoreOrError) -> Iterator[str]:
     lent, asked = len(expand_nodes(known.lent)), len(expand_nodes(known.asked))
     which, coming = f" ({known.lent})" if lent else "", f", and {asked} asked for" if asked else ""
     yield f"Training {known.id} of {known.owner} is {known.state} and has {lent} nodes{which}{coming}."
@@ -139,7 +139,7 @@ def _explain_trainer(known: TrainerStatus, standing: Standing, journal: _Journal
     yield from _explain_figures(known.id, journal)
 
 
-def _explain_figures(trainer: str, journal: _Journal) -> Iterator[str]:
+def _explain_figures(trainer: str, journal: _StoreOrError) -> Iterator[str]:
     """What was decided, and what another decision would have been worth; nothing for those who may not read it."""
     if isinstance(journal, FreetrainError):
         if journal.exit_code is not ExitCode.NOT_ALLOWED:
@@ -169,7 +169,7 @@ def _last_decision(store: Store, trainer: str) -> tuple[str, Problem, Decision] 
     return None
 
 
-def _explain_job(job: str, look: LookStatus | None, journal: _Journal) -> Iterator[str]:
+def _explain_job(job: str, look: LookStatus | None, journal: _StoreOrError) -> Iterator[str]:
     if look is not None and (text := look.limited.get(job) or look.waiting.get(job)):
         yield text
     harms = journal.ledger().harms() if isinstance(journal, Store) else []

@@ -11,22 +11,22 @@ from pydantic import Field, model_validator
 
 from freetrain.config.values import (
     Address,
-    Amount,
     AmountText,
+    CommandWords,
     Duration,
     NetworkList,
     NodeList,
+    NonNegative,
     Period,
     Section,
     SettingsTogetherError,
-    Words,
     setting,
 )
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.power import PowerDraw
 from freetrain.durations import show_duration
 
-_Patience = Annotated[
+_FailuresToPause = Annotated[
     Duration,
     Field(
         description="A training to which so much of its time is owed has a turn once in every such time; 0: never."
@@ -186,7 +186,7 @@ class GadgetOptions(Section):
         "What the policy gadget sums up, of the part of its target that a training has done; with "
         "log, and more with fair, those that have done least gain most.",
     )
-    patience: _Patience = 86400.0
+    patience: _FailuresToPause = 86400.0
 
 
 class SmdOptions(Section):
@@ -197,7 +197,7 @@ class SmdOptions(Section):
         "What the policy smd chooses from: fastest: each training's fastest size or nothing; "
         "menu: smaller sizes, too.",
     )
-    patience: _Patience = 86400.0
+    patience: _FailuresToPause = 86400.0
 
 
 class Decide(Section):
@@ -261,12 +261,12 @@ class Pace(Section):
 class LinksSettings(Section):
     """Bandwidth of the links between the site's nodes, for policies that reserve it, as gadget."""
 
-    node_gbit: Amount = setting(
+    node_gbit: NonNegative = setting(
         0.0,
         "Gbit/s of the link between a node and its switch, each way (the slowest node's); 0: not "
         "known, and nothing is reserved.",
     )
-    uplink_gbit: Amount = setting(
+    uplink_gbit: NonNegative = setting(
         0.0,
         "Gbit/s of all links together from a leaf switch of 'scontrol show topology' to the others; 0: likewise.",
     )
@@ -281,19 +281,23 @@ class Prices(Section):
     """Equipment and prices of the site's nodes: replays and the ledger say by it what idle nodes are worth."""
 
     currency: str = setting("EUR", "In which the prices are.", max_length=8)
-    gpus_per_node: Amount = setting(0.0, "GPUs of each node; 0: not known, and what follows from it is left out.")
-    watts_per_node: Amount = setting(0.0, "What a node takes that trains; 0: not known.")
-    idle_watts_per_node: Amount = setting(0.0, "What a node takes without a job, which is switched on anyway.")
-    watts_of: dict[str, Amount] = setting(
+    gpus_per_node: NonNegative = setting(
+        0.0, "GPUs of each node; 0: not known, and what follows from it is left out."
+    )
+    watts_per_node: NonNegative = setting(0.0, "What a node takes that trains; 0: not known.")
+    idle_watts_per_node: NonNegative = setting(
+        0.0, "What a node takes without a job, which is switched on anyway."
+    )
+    watts_of: dict[str, NonNegative] = setting(
         {},
         "What nodes of some kinds take that train, by feature or type of GPU (in a replay by "
         'pool of the machine file), as {"a100"=2400}; all others, and all in the ledger, take watts_per_node.',
     )
-    idle_watts_of: dict[str, Amount] = setting(
+    idle_watts_of: dict[str, NonNegative] = setting(
         {}, "What they take without a job, likewise; all others take idle_watts_per_node."
     )
-    per_kwh: Amount = setting(0.0, "Price of a kWh of electricity, cooling included; 0: not known.")
-    per_gpu_hour: Amount = setting(0.0, "What a GPU-hour costs elsewhere; 0: not known.")
+    per_kwh: NonNegative = setting(0.0, "Price of a kWh of electricity, cooling included; 0: not known.")
+    per_gpu_hour: NonNegative = setting(0.0, "What a GPU-hour costs elsewhere; 0: not known.")
 
     @property
     def say_anything(self) -> bool:
@@ -376,14 +380,14 @@ class WebSettings(Section):
 class NotifySettings(Section):
     """Commands by which freetrain tells people what happened."""
 
-    command: Words = setting(
+    command: CommandWords = setting(
         "",
         "Command that is run, without a shell, when a job of the site had to wait for fragments "
         "longer than harm.limit (harm), when nothing more is lent (pause), and when a training is paused, a "
         "node lost or Slurm silent for five minutes (failure). It reads what happened on standard input, and "
         "finds the kind in FREETRAIN_KIND; empty: none.",
     )
-    owners_command: Words = setting(
+    owners_command: CommandWords = setting(
         "",
         "Command that is run in the same way for the owner of a training when it is registered, "
         'finished, paused after failures, or has lost work, as "/usr/sbin/sendmail -t": it reads a whole mail on '

@@ -78,7 +78,7 @@ Period = Annotated[float, Field(ge=1, le=bounds.SECONDS.most), BeforeValidator(_
 """A duration of a second at least."""
 
 
-Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 """A number of something."""
 
 
@@ -124,5 +124,5 @@ def _words(given: str) -> str:
     return given.strip()
 
 
-Words = Annotated[str, AfterValidator(_words)]
+CommandWords = Annotated[str, AfterValidator(_words)]
 """A command with its arguments, as a shell would split it."""

@@ -22,7 +22,7 @@ from freetrain.core.trainer import Serving, Trainer
 Placement = Mapping[str, tuple[str, ...]]
 """Trainer → its nodes; trainers without a node are left out."""
 
-Choice = Callable[[Sequence[str], int, Sequence[str]], Sequence[str]]
+NodeChooser = Callable[[Sequence[str], int, Sequence[str]], Sequence[str]]
 """A choice of nodes: as many of those that are there, for a trainer that has or gets others besides."""
 
 
@@ -31,12 +31,12 @@ def first_nodes(there: Sequence[str], count: int, beside: Sequence[str]) -> Sequ
     return there[:count]
 
 
-def place(problem: Problem, counts: Counts, choose: Choice = first_nodes) -> Placement:
+def place(problem: Problem, counts: Counts, choose: NodeChooser = first_nodes) -> Placement:
     """Turn counts per class into nodes, by the same choice for all trainers (:func:`place_each`)."""
     return place_each(problem, counts, lambda trainer: choose)
 
 
-def place_each(problem: Problem, counts: Counts, choice_of: Callable[[Trainer], Choice]) -> Placement:
+def place_each(problem: Problem, counts: Counts, choice_of: Callable[[Trainer], NodeChooser]) -> Placement:
     """Turn counts per class into nodes.
 
     1. A trainer that has more nodes of a class than it is to have keeps those that are chosen; who is to have what

@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import TypeVar
 
-Key = TypeVar("Key")
-Value = TypeVar("Value")
+KeyT = TypeVar("KeyT")
+ValueT = TypeVar("ValueT")
 
 
-def grouped(pairs: Iterable[tuple[Key, Value]]) -> defaultdict[Key, list[Value]]:
+def grouped(pairs: Iterable[tuple[KeyT, ValueT]]) -> defaultdict[KeyT, list[ValueT]]:
     """Key → its values, in their order; a key that has none has an empty list."""
-    found: defaultdict[Key, list[Value]] = defaultdict(list)
+    found: defaultdict[KeyT, list[ValueT]] = defaultdict(list)
     for key, value in pairs:
         found[key].append(value)
     return found

@@ -20,7 +20,7 @@ _ROWS_AT_ONCE = 1 << 18
 _ROWS_SORTED_AT_ONCE = 1 << 21
 """numpy sorts and indexes with eight bytes a row, whatever a row's number needs."""
 _Lots = NDArray[np.unsignedinteger[Any]]
-_Kind = TypeVar("_Kind", np.float64, np.int32, np.bool_)
+_ArrayT = TypeVar("_ArrayT", np.float64, np.int32, np.bool_)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,7 @@ def some_nodes_at_a_time(
         yield slice(first, end), np.concatenate(own)
 
 
-def taken(values: NDArray[_Kind], index: NDArray[np.int32]) -> NDArray[_Kind]:
+def taken(values: NDArray[_ArrayT], index: NDArray[np.int32]) -> NDArray[_ArrayT]:
     """The values at these places; of many rows without making the index eight bytes wide."""
     found = np.empty(len(index), values.dtype)
     for some in _slices(len(index)):

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from freetrain.config import Log
 
-_Problem = TypeVar("_Problem")
+_StateT = TypeVar("_StateT")
 
 _PRIORITIES = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}
 # Packages whose info is about themselves.
@@ -60,7 +60,7 @@ class Problems:
         before, self._now[where] = self._now.get(where), problem
         return (before or None) != (problem or None)
 
-    def new_among(self, where: str, problems: Collection[_Problem]) -> list[_Problem]:
+    def new_among(self, where: str, problems: Collection[_StateT]) -> list[_StateT]:
         """Those of all problems there that were not there before."""
         before, self._among[where] = self._among.get(where, ()), problems
         return [problem for problem in problems if problem not in before]

@@ -58,7 +58,7 @@ _SHORTAGES = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class _Parts:
+class _DaemonParts:
     """Parts of a running daemon."""
 
     lender: Lender
@@ -128,7 +128,7 @@ class Service:
                         self._say_hello()
                         status.looked(self._config, None)
                         starting("looking at Slurm for the first time", LOOK_S)
-                        self._loop(_Parts(lender, timetable, admission, publisher), cycles)
+                        self._loop(_DaemonParts(lender, timetable, admission, publisher), cycles)
                         notices.close()
                     journal.finish({}, [], self._clock_s())
                 status.stopped()
@@ -158,7 +158,7 @@ class Service:
             __version__, lend.mode, lend.launcher, self._config.slurm.partition, self._config.pace.poll,
         )  # fmt: skip
 
-    def _loop(self, parts: _Parts, cycles: int | None) -> None:
+    def _loop(self, parts: _DaemonParts, cycles: int | None) -> None:
         time_limit_s = _QUICK_S
         looks = 0
         while self._stop_signal is None:
@@ -183,7 +183,7 @@ class Service:
                 self._try_again(parts, self._refused)
         log.info("%s: stopping", self._stop_signal.name)
 
-    def _look(self, parts: _Parts, time_limit_s: float) -> list[Decision]:
+    def _look(self, parts: _DaemonParts, time_limit_s: float) -> list[Decision]:
         began_s = time.monotonic()
         try:
             parts.admission.sole_lender.renew()
@@ -220,7 +220,7 @@ class Service:
         except FreetrainError as error:
             log.error("%s", error.what)
 
-    def _take_new_settings(self, parts: _Parts) -> None:
+    def _take_new_settings(self, parts: _DaemonParts) -> None:
         """Take all of the new settings, or none; refused ones are tried again until the files change."""
         self._reloading, self._refused, self._problems = False, None, Problems()
         # systemd (Type=notify-reload) wants both together.
@@ -228,7 +228,7 @@ class Service:
         self._take(parts, self._read_files(), 0)
         notify(READY="1")
 
-    def _try_again(self, parts: _Parts, refused: _Refused) -> None:
+    def _try_again(self, parts: _DaemonParts, refused: _Refused) -> None:
         """Try refused settings again: Slurm may answer now, or have been mended."""
         read, self._refused = self._read_files(), None
         if _content(read) == refused.content:
@@ -246,7 +246,7 @@ class Service:
         except FreetrainError as error:
             return error
 
-    def _take(self, parts: _Parts, read: Loaded | FreetrainError, tries: int) -> None:
+    def _take(self, parts: _DaemonParts, read: Loaded | FreetrainError, tries: int) -> None:
         """Take what was read, or keep it for another try."""
         try:
             if isinstance(read, FreetrainError):

@@ -19,7 +19,7 @@ from freetrain.guest.channel import Channel, QuestionEnd
 _FOR_THE_HOST = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Ending a service and Ctrl-C mean the host, which ends its guest itself."""
 
-Question = tuple[str, tuple[Any, ...], float]
+GuestQuestion = tuple[str, tuple[Any, ...], float]
 """Function, arguments, and until when it may work, by ``time.monotonic``, which all processes share."""
 
 
@@ -36,7 +36,7 @@ def main(lifeline: int, imports: Sequence[str], memory_bytes: int | None, nicene
     with suppress(EOFError, ConnectionError):
         channel.send(_outcome(lambda: _import_all(imports)))
         while True:
-            question: Question = pickle.loads(channel.receive())
+            question: GuestQuestion = pickle.loads(channel.receive())
             channel.send(_outcome(lambda question=question: _call(*question)))  # type: ignore[misc]
 
 

@@ -27,11 +27,11 @@ _END_OF = {
 # Slurm counts in whole seconds, and a moment passes from its answer to the end of all questions.
 _PRESENT_S = 2.0
 
-Runs = Mapping[str, Sequence[JobRun]]
+RunsByJob = Mapping[str, Sequence[JobRun]]
 """Job → its runs, oldest first."""
 
 
-def reconcile(fragments: Iterable[Fragment], snapshot: Snapshot, runs: Runs) -> list[Fragment]:
+def reconcile(fragments: Iterable[Fragment], snapshot: Snapshot, runs: RunsByJob) -> list[Fragment]:
     """The fragments as they are now; only those that changed."""
     now = ((fragment, _as_it_is(fragment, snapshot, runs.get(fragment.job, ()))) for fragment in fragments)
     return [new for old, new in now if new is not old and new != old]

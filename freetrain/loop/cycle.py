@@ -26,7 +26,7 @@ from freetrain.policies import (
 )
 
 Facts_co = TypeVar("Facts_co", covariant=True)
-Facts = TypeVar("Facts")
+FactsT = TypeVar("FactsT")
 PastOf = Callable[[Collection[str]], Mapping[str, TrainerPast]]
 
 
@@ -122,8 +122,8 @@ class Goal:
 
 
 def run_cycle(
-    cluster: Cluster[Facts],
-    judge: Callable[[Facts], JudgedT],
+    cluster: Cluster[FactsT],
+    judge: Callable[[FactsT], JudgedT],
     goal: Goal,
     journal: Journal,
     stopwatch_s: Callable[[], float],

@@ -19,7 +19,7 @@ _STUDENT_975 = (12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060)
 """97.5 % of Student's variable of 1, 2, … degrees of freedom lies below it."""
 COLUMNS = ("setting", "figure", "method", "against", "of the method", "of the other", "ratio", "±", "verdict")
 
-Cell = str | int | float
+TableCell = str | int | float
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class ResultTable:
 
     title: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[TableCell, ...], ...]
     notes: tuple[str, ...] = ()
 
 
@@ -67,7 +67,7 @@ class Experiment:
         how = f"ratio ± half of its 95 % interval, {len(by_seed)} seeds; 1 within it: no difference was seen."
         return ResultTable(self.title, COLUMNS, rows, (how, *self.notes))
 
-    def _row(self, by_seed: Sequence[MethodFigures], method: str, against: str) -> tuple[Cell, ...]:
+    def _row(self, by_seed: Sequence[MethodFigures], method: str, against: str) -> tuple[TableCell, ...]:
         """Means of both, the mean ratio with its 95 % interval, and what that says."""
         pairs = [(figures.by_method[method], figures.by_method[against]) for figures in by_seed]
         ratio, half = (round(number, 3) for number in interval([own / other for own, other in pairs if other]))

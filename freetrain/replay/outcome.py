@@ -221,11 +221,11 @@ def without_empty_hours(record: ReplayRecord, empty: EmptyHours | None) -> FullH
     )
 
 
-_Seconds = NDArray[np.float64]
+_SecondsArray = NDArray[np.float64]
 _GIB = 2.0**30
 
 
-LentShares = Mapping[str, _Seconds]
+LentShares = Mapping[str, _SecondsArray]
 """Figure of :class:`ShareOutcome` → seconds × places, CPUs or GPUs that trainers had of each node, shape (nodes,).
 
 A place of another shape than the usual one counts as several of these. What a training lost counts as lost in
@@ -345,9 +345,9 @@ def _by_gpu_type(shares: IdleShares) -> Iterator[tuple[str, NDArray[np.intp]]]:
 
 
 def _added_up(
-    log: SiteLog, shares: IdleShares, idle_s: _Seconds, nodes: NDArray[np.intp], lent: LentShares | None
+    log: SiteLog, shares: IdleShares, idle_s: _SecondsArray, nodes: NDArray[np.intp], lent: LentShares | None
 ) -> ShareOutcome:
-    def hours(values_s: _Seconds) -> float:
+    def hours(values_s: _SecondsArray) -> float:
         return float(values_s[nodes].sum()) / SECONDS_PER_HOUR
 
     def parts(part: IdlePart | None, unit: float) -> tuple[float | None, float | None]:
@@ -369,6 +369,6 @@ def _added_up(
     )
 
 
-def _idle_s(holes: Holes) -> _Seconds:
-    seconds: _Seconds = np.bincount(holes.node, holes.length_s, len(holes.node_names)).astype(np.float64)
+def _idle_s(holes: Holes) -> _SecondsArray:
+    seconds: _SecondsArray = np.bincount(holes.node, holes.length_s, len(holes.node_names)).astype(np.float64)
     return seconds

@@ -35,8 +35,8 @@ from freetrain.errors import InputError, StateError, explained
 from freetrain.replay.logs.toml_files import read_toml
 from freetrain.store import NewRun, RunStatus, RunSummary, Store
 
-Value = bool | int | float | str | list[int | float | str]
-_Options = dict[str, Value]
+OptionValue = bool | int | float | str | list[int | float | str]
+_Options = dict[str, OptionValue]
 _HINT = "docs/reference/sweeps.md shows a whole one."
 
 FILES = frozenset({"machine", "node-states", "reservations", "prices"})
@@ -53,7 +53,7 @@ _REPLAY = """#!/bin/sh
 {command} > {result}.part 2> {errors} && mv {result}.part {result}
 """
 _RESUME_HINT = "The sweep can be resumed with the same command."
-Run = Callable[[Sequence[str]], "subprocess.CompletedProcess[str]"]
+CommandRunner = Callable[[Sequence[str]], "subprocess.CompletedProcess[str]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Sweep:
     cells: tuple[Cell, ...]
 
 
-class _Log(BaseModel):
+class _SweptLog(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     files: str | Annotated[list[str], Field(min_length=1)]
@@ -100,12 +100,12 @@ class _Spec(BaseModel):
     format: Literal["freetrain-sweep/1"]
     name: Annotated[str, Field(min_length=1)] | None = None
     options: _Options = {}
-    logs: Annotated[dict[str, _Log], Field(min_length=1)]
+    logs: Annotated[dict[str, _SweptLog], Field(min_length=1)]
     vary: dict[str, list[int | float | str] | dict[str, _Options]] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class _Choice:
+class _VariedValue:
     """One value of something that is varied: its label, and the options and files that it means."""
 
     axis: str
@@ -148,19 +148,19 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _axes(spec: _Spec) -> Iterator[list[_Choice]]:
+def _axes(spec: _Spec) -> Iterator[list[_VariedValue]]:
     """The axes: what is varied, each with its values; logs come first."""
-    yield [_Choice("log", name, log.model_extra or {}, log.names) for name, log in spec.logs.items()]
+    yield [_VariedValue("log", name, log.model_extra or {}, log.names) for name, log in spec.logs.items()]
     for axis, values in spec.vary.items():
         if isinstance(values, list):
-            yield [_Choice(axis, _text(value), {axis: value}) for value in values]
+            yield [_VariedValue(axis, _text(value), {axis: value}) for value in values]
         else:
-            yield [_Choice(axis, label, options) for label, options in values.items()]
+            yield [_VariedValue(axis, label, options) for label, options in values.items()]
 
 
 def _cell(
     number: int,
-    choices: tuple[_Choice, ...],
+    choices: tuple[_VariedValue, ...],
     common: _Options,
     find: Callable[[str], Path],
     digest: Callable[[Path], str],
@@ -325,7 +325,7 @@ def do_on_slurm(
     cells: Sequence[Cell],
     folder: Path,
     options: Sequence[str],
-    run: Run = run_command,
+    run: CommandRunner = run_command,
     pause: Callable[[float], None] = time.sleep,
 ) -> Generator[FinishedReplay, None, None]:
     """Do the replays on Slurm; each is yielded when it is over. They go on if nobody asks any more.
@@ -358,7 +358,7 @@ def do_on_slurm(
             pause(_EVERY_S)
 
 
-def _submit(cells: Sequence[Cell], folder: Path, options: Sequence[str], run: Run) -> str:
+def _submit(cells: Sequence[Cell], folder: Path, options: Sequence[str], run: CommandRunner) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     for cell in cells:
         result, errors = (shlex.quote(str(folder / f"{cell.key}.{end}")) for end in ("json", "err"))
@@ -381,7 +381,7 @@ def _submit(cells: Sequence[Cell], folder: Path, options: Sequence[str], run: Ru
     return job
 
 
-def _has_ended(job: str, run: Run) -> bool:
+def _has_ended(job: str, run: CommandRunner) -> bool:
     """Whether all tasks of an array are over; an error of Slurm's does not mean that."""
     asked = run(("squeue", "--noheader", "--array", f"--jobs={job}", "--format=%t"))
     return "Invalid job id" in asked.stderr if asked.returncode else not asked.stdout.strip()

@@ -63,7 +63,7 @@ class Loss(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class _Pause:
+class _ChargedPause:
     """A pause as it was charged: why, until when, and what a second of it cost."""
 
     why: Loss
@@ -123,7 +123,7 @@ class TrainerRun:
         self._worth = worth
         self._as_published = as_published
         self._trains_since_s = admitted_s
-        self._last_pause: _Pause | None = None
+        self._last_pause: _ChargedPause | None = None
         self.admitted_s = admitted_s
         self.as_of_s = admitted_s
         self.started_s: float | None = None
@@ -305,7 +305,7 @@ class TrainerRun:
             self._trains_since_s = self.as_of_s + seconds
             if not self.trainer.independent:
                 until_s = self._trains_since_s
-                self._last_pause = _Pause(why, until_s, seconds, self.rate, self.worth_per_s, nodes)
+                self._last_pause = _ChargedPause(why, until_s, seconds, self.rate, self.worth_per_s, nodes)
         self._look_ahead()
 
     def _resize(self, nodes: set[str]) -> None:

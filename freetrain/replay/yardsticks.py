@@ -168,7 +168,7 @@ class DedicatedRecord:
     samples_at: list[float] = field(default_factory=list)
 
 
-class _Training:
+class _DedicatedTraining:
     """A trainer with its progress; its rates are looked up very often."""
 
     def __init__(self, trainer: Trainer, objective: str) -> None:
@@ -196,11 +196,11 @@ def train_dedicated(
     """
     record = DedicatedRecord(nodes)
     admission = TrainerQueue(trainers, max_running)
-    running: list[_Training] = []
+    running: list[_DedicatedTraining] = []
     now_s = from_s
     while now_s < until_s and (running or not admission.is_empty):
         coming = admission.let_in(_least(running), ceil(nodes), now_s)
-        running += [_Training(trainer, objective) for trainer in coming]
+        running += [_DedicatedTraining(trainer, objective) for trainer in coming]
         _share(running, nodes)
         # Rates are constant until the next arrival or completion, so each step is exact.
         step_s = min(
@@ -219,11 +219,11 @@ def train_dedicated(
     return record
 
 
-def _least(running: Iterable[_Training]) -> list[int]:
+def _least(running: Iterable[_DedicatedTraining]) -> list[int]:
     return [training.trainer.min_nodes for training in running]
 
 
-def _share(running: Sequence[_Training], nodes: float) -> None:
+def _share(running: Sequence[_DedicatedTraining], nodes: float) -> None:
     """Set every rate to that of an equal share, between those of the whole numbers of nodes around."""
     limits = tuple(training.limits for training in running)
     fewer, more = _equal_sizes(limits, floor(nodes)), _equal_sizes(limits, ceil(nodes))

@@ -10,7 +10,7 @@ from freetrain.core.amounts import Amount, Gres, count_gres
 from freetrain.core.job import Asked
 from freetrain.core.needs import Needs
 from freetrain.slurm.parsing import expand_nodes
-from freetrain.slurm.parsing.words import parse_gres, text_or_nothing, time_of
+from freetrain.slurm.parsing.words import Row, parse_gres, text_or_nothing, time_of
 from freetrain.slurm.queries import NEED_FIELDS, SEPARATOR
 
 _BY_EXCLUSIVE = {"NODE": True, "NO": False}
@@ -31,8 +31,6 @@ _FACTORS = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2, "P": 1024.0**3
 
 # A fragment would have these until it ends by itself, although the site's jobs may wait for them.
 _HELD_BACK = {"Licenses": "licences", "BurstBuffer": "a burst buffer"}
-
-Row = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)

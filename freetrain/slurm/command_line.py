@@ -65,7 +65,7 @@ _MOST_SHOWN = 120
 # Owners may change what a waiting job asks for, and seldom do.
 _ASK_AGAIN_S = 120.0
 
-_Facts = TypeVar("_Facts")
+_AnswerT = TypeVar("_AnswerT")
 
 
 class CommandLine(Gateway):
@@ -133,7 +133,7 @@ class CommandLine(Gateway):
     def _lines(self, command: Command, beginning: str, none_there: str = "") -> str:
         return self._understood(whole_lines(self._ask(command), beginning, " ".join(command), none_there))
 
-    def _understood(self, parsed: tuple[_Facts, list[str]]) -> _Facts:
+    def _understood(self, parsed: tuple[_AnswerT, list[str]]) -> _AnswerT:
         """Facts that were understood of an answer; the rest is reported with the next snapshot."""
         facts, rejected = parsed
         self._rejected = [*self._rejected, *rejected][:_MOST_REJECTED]

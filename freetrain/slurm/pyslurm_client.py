@@ -24,8 +24,8 @@ from freetrain.slurm.pyslurm_process import PyslurmProcess
 from freetrain.slurm.states import facts_of_state, job_state, shared_limit_of, unknown_job_state, waits_for
 from freetrain.slurm.tags import TAG_PREFIX
 
-Record = Mapping[str, Any]
-Answer = Mapping[str, Sequence[Record]]
+PyslurmRecord = Mapping[str, Any]
+Answer = Mapping[str, Sequence[PyslurmRecord]]
 """Records by collection, their fields named as in :data:`freetrain.slurm.pyslurm_child.WANTED`."""
 
 _Fact = TypeVar("_Fact")
@@ -46,7 +46,7 @@ def snapshot_of(answer: Answer, time_s: float, expand: str) -> Snapshot:
     """The facts of a whole answer; a record that makes no sense is named, and the rest is used."""
     rejected: list[str] = []
 
-    def facts(collection: str, convert: Callable[[Record], _Fact]) -> list[_Fact]:
+    def facts(collection: str, convert: Callable[[PyslurmRecord], _Fact]) -> list[_Fact]:
         return _facts(collection, answer[collection], convert, rejected)
 
     jobs = facts("Jobs", lambda record: _job(record, time_s))
@@ -67,7 +67,10 @@ def snapshot_of(answer: Answer, time_s: float, expand: str) -> Snapshot:
 
 
 def _facts(
-    collection: str, records: Sequence[Record], convert: Callable[[Record], _Fact], rejected: list[str]
+    collection: str,
+    records: Sequence[PyslurmRecord],
+    convert: Callable[[PyslurmRecord], _Fact],
+    rejected: list[str],
 ) -> list[_Fact]:
     understood = []
     for record in records:
@@ -79,7 +82,7 @@ def _facts(
     return understood
 
 
-def _job(record: Record, now_s: float) -> Job:
+def _job(record: PyslurmRecord, now_s: float) -> Job:
     state = job_state(record["state"])
     limit, end_s = record["time_limit"], record["end_time"]
     id_ = _job_id(record)
@@ -113,7 +116,7 @@ def _job(record: Record, now_s: float) -> Job:
     )
 
 
-def _job_id(record: Record) -> str:
+def _job_id(record: PyslurmRecord) -> str:
     """Job id: ``123``, ``123_4``, ``123_[5-9%2]`` of tasks that wait together, ``123+1`` in a mixed job."""
     array, waiting = record["array_id"], record["array_tasks_waiting"]
     if array is None:
@@ -128,7 +131,7 @@ def _job_id(record: Record) -> str:
     return f"{array}_[{waiting}]" if throttle is None else f"{array}_[{waiting}%{throttle}]"
 
 
-def _dependency(jobs_by_kind: Record | None) -> str:
+def _dependency(jobs_by_kind: PyslurmRecord | None) -> str:
     """Dependency as Slurm writes it, ``afterok:12:13``; empty: none."""
     if jobs_by_kind is None:
         return ""
@@ -141,7 +144,7 @@ def _dependency(jobs_by_kind: Record | None) -> str:
     return ",".join(kinds) or "singleton"
 
 
-def _node(record: Record) -> Node:
+def _node(record: PyslurmRecord) -> Node:
     return Node(
         name=record["name"],
         **facts_of_state(record["state"], record["reason"] or ""),
@@ -157,7 +160,7 @@ def _node(record: Record) -> Node:
     )
 
 
-def _reservation(record: Record) -> Reservation:
+def _reservation(record: PyslurmRecord) -> Reservation:
     flags = {name for bit, name in _RESERVATION_FLAGS.items() if record["flags"] >> bit & 1}
     if record["flags"] >> _PURGE & 1:
         flags.add(f"PURGE_COMP={show_duration(record['purge_time'])}" if record["purge_time"] else "PURGE_COMP")
@@ -168,7 +171,7 @@ def _reservation(record: Record) -> Reservation:
     return Reservation(record["name"], nodes, start_s, end_s, frozenset(flags))
 
 
-def _partition(record: Record) -> Partition:
+def _partition(record: PyslurmRecord) -> Partition:
     return Partition(
         name=record["name"],
         nodes=expand_nodes(record["nodes"] or ""),
@@ -181,7 +184,7 @@ def _partition(record: Record) -> Partition:
     )
 
 
-def _default_memory_mb(record: Record) -> int:
+def _default_memory_mb(record: PyslurmRecord) -> int:
     # For what is not set pyslurm has the word UNLIMITED, or None.
     given = (record["default_memory_per_cpu"], record["default_memory_per_node"])
     return next((megabytes for megabytes in given if isinstance(megabytes, int)), 0)

@@ -151,7 +151,7 @@ _SIZES = ((64, 18, 3), (256, 12, 2), (1024, 8, 1), (6000, 4, 0), (16_000, 3, 0))
 """So many nodes at most → width of a cell, and what is left clear between two."""
 # Of so many nodes each cell says what it is; of more, one colour is one shape.
 _MAX_NAMED = 256
-_Cell = tuple[int, int, str, NodeGroup]
+_NodeCell = tuple[int, int, str, NodeGroup]
 MAX_ROWS = 40
 _MAX_FOLDED, _LONGEST = 300, 140
 
@@ -193,13 +193,13 @@ def draw_map(groups: Iterable[NodeGroup]) -> NodeMap:
     return NodeMap(columns * pitch, rows * pitch, tuple(shapes), ordered)
 
 
-def _named(cells: Iterable[_Cell], pitch: int, cell: int) -> Iterator[MapShape]:
+def _named(cells: Iterable[_NodeCell], pitch: int, cell: int) -> Iterator[MapShape]:
     for row, column, name, group in cells:
         title = f"{name}: {', '.join(filter(None, (group.state_text, group.why)))}"
         yield MapShape(group.state, _box(row, column, 1, pitch, cell), title)
 
 
-def _merged(cells: Iterable[_Cell], pitch: int, cell: int) -> Iterator[MapShape]:
+def _merged(cells: Iterable[_NodeCell], pitch: int, cell: int) -> Iterator[MapShape]:
     paths: defaultdict[NodeStanding, list[str]] = defaultdict(list)
     for (row, state), run in groupby(cells, key=lambda cell_at: (cell_at[0], cell_at[3].state)):
         columns = [column for _, column, _, _ in run]

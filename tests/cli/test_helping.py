@@ -7,7 +7,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from freetrain.cli.helping import Command
+from freetrain.cli.helping import FreetrainCommand
 from freetrain.cli.main import cli
 from tests.cli.test_listings import Site, site
 
@@ -55,7 +55,7 @@ def test_help_lists_the_commands_in_groups_and_imports_none(monkeypatch: pytest.
 @pytest.mark.parametrize("name", [name for name, found in COMMANDS.items() if len(found.params) > MANY])
 def test_what_has_many_options_shows_five_of_them_first(name: str) -> None:
     found = COMMANDS[name]
-    assert isinstance(found, Command)
+    assert isinstance(found, FreetrainCommand)
     assert 3 <= len(found.first) <= 5
     common, all_of_them = printed(*name.split(), "--help"), printed(*name.split(), "--help-all")
     options = [option for option in found.params if isinstance(option, click.Option) and not option.hidden]

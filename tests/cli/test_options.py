@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from freetrain.cli.main import cli
-from freetrain.cli.options import Duration, option, parse_beginning, parse_time, takes_options
+from freetrain.cli.options import DurationType, option, parse_beginning, parse_time, takes_options
 
 NOW_S = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 HOUR_S, DAY_S = 3600.0, 86400.0
@@ -91,7 +91,7 @@ def test_nonsense_is_named(text: str) -> None:
     [("30", 30.0), ("0.5", 0.5), ("90s", 90.0), ("10:00", 600.0), ("1-12", 129_600.0), ("2h", 7200.0)],
 )
 def test_an_options_duration_has_slurms_forms(text: str, seconds: float) -> None:
-    assert Duration().convert(text, None, None) == seconds
+    assert DurationType().convert(text, None, None) == seconds
 
 
 @pytest.mark.parametrize(
@@ -105,11 +105,11 @@ def test_an_options_duration_has_slurms_forms(text: str, seconds: float) -> None
 )
 def test_an_options_duration_that_cannot_be_is_refused(text: str, says: str) -> None:
     with pytest.raises(click.BadParameter, match=says):
-        Duration(least_s=0.2).convert(text, None, None)
+        DurationType(least_s=0.2).convert(text, None, None)
 
 
 def test_a_duration_may_have_no_end_where_that_means_something() -> None:
-    assert Duration(endless=True).convert("UNLIMITED", None, None) == math.inf
+    assert DurationType(endless=True).convert("UNLIMITED", None, None) == math.inf
 
 
 def durations(command: click.Command) -> Iterator[click.Parameter]:
@@ -126,7 +126,9 @@ def test_every_option_in_seconds_is_a_duration_or_a_time() -> None:
     found = list(durations(cli))
     names = {each.name for each in found}
     assert {"interval_s", "grace_s", "time_limit_s", "horizon_s", "for_s", "leave_timeout_s"} <= names
-    others = [each for each in found if not isinstance(each.type, Duration) and "TIME" not in str(each.metavar)]
+    others = [
+        each for each in found if not isinstance(each.type, DurationType) and "TIME" not in str(each.metavar)
+    ]
     assert others == []
 
 

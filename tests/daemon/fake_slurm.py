@@ -14,9 +14,10 @@ from freetrain.core.node import NodeState, Partition, Reservation
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
 from freetrain.slurm.gateway import Gateway
+from freetrain.slurm.parsing.words import Row
 from freetrain.slurm.queries import NEED_FIELDS, SEPARATOR
 from freetrain.slurm.settings import parse_conf
-from freetrain.slurm.site.facts import Row, Site
+from freetrain.slurm.site.facts import Site
 from freetrain.slurm.states import waits_for
 from tests.facts import node
 from tests.slurm.site.rows import partition_row

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.daemon.admission.inspection import choose_queue, propose
+from freetrain.slurm.parsing.words import Row
 from freetrain.slurm.site.advice import best_plan
-from freetrain.slurm.site.facts import Row, Site
+from freetrain.slurm.site.facts import Site
 from freetrain.slurm.site.harm import Premise
 from tests.slurm.site.rows import qos_rows, site_of
 

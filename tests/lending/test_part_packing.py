@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from freetrain.core.amounts import Amount, left_of
-from freetrain.lending.sharing.bin_packing import Bin, Counts, pack
+from freetrain.lending.sharing.bin_packing import Bin, PlaceCounts, pack
 
 Sizes = list[Amount | None]
 
@@ -16,7 +16,7 @@ def gpus(**of_types: int) -> Amount:
     return Amount(1, 1, tuple((f"gpu:{name}" if name != "any" else "gpu", n) for name, n in of_types.items()))
 
 
-def may_lie(on_node: Counts, sizes: Sizes, node: Bin) -> bool:
+def may_lie(on_node: PlaceCounts, sizes: Sizes, node: Bin) -> bool:
     """Whether places lie on a node as they are said to, those of a type first."""
     if any(count and not may for count, may in zip(on_node, node.takes, strict=True)):
         return False
@@ -29,7 +29,7 @@ def may_lie(on_node: Counts, sizes: Sizes, node: Bin) -> bool:
     return room is not None
 
 
-def fits(wanted: Counts, sizes: Sizes, nodes: list[Bin]) -> bool:
+def fits(wanted: PlaceCounts, sizes: Sizes, nodes: list[Bin]) -> bool:
     """By enumeration of all ways to put one place after the other somewhere."""
     every = [size for size, count in enumerate(wanted) for _ in range(count)]
 

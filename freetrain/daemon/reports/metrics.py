@@ -57,7 +57,7 @@ class NodeSeconds:
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
+class _SinceProgress:
     """Node-seconds of a trainer since it was last seen to get on."""
 
     since_s: float
@@ -69,7 +69,7 @@ class UseMeter:
     """Memory of the count of node-seconds between two looks."""
 
     before: Use | None = None
-    waiting: Mapping[str, _Waiting] = field(default_factory=dict)
+    waiting: Mapping[str, _SinceProgress] = field(default_factory=dict)
 
     def after(self, now: Use) -> tuple[UseMeter, NodeSeconds]:
         """The meter after this look, and the node-seconds since the last one, with all as it was then."""
@@ -79,13 +79,13 @@ class UseMeter:
         elapsed_s = max(0.0, now.time_s - before.time_s)
         waiting, useful = {}, 0.0
         for trainer, nodes in before.lent.items():
-            old = self.waiting.get(trainer, _Waiting(before.time_s))
+            old = self.waiting.get(trainer, _SinceProgress(before.time_s))
             node_seconds = old.node_seconds + nodes * elapsed_s
             if now.samples.get(trainer, 0.0) > before.samples.get(trainer, 0.0):
                 silent_s = max(now.time_s - old.since_s, _PROGRESS_WITHIN_S)
                 useful += node_seconds * _PROGRESS_WITHIN_S / silent_s
             elif trainer in now.lent:
-                waiting[trainer] = _Waiting(old.since_s, node_seconds)
+                waiting[trainer] = _SinceProgress(old.since_s, node_seconds)
         lent = sum(before.lent.values())
         spent = NodeSeconds(before.idle * elapsed_s, before.offered * elapsed_s, lent * elapsed_s, useful)
         return UseMeter(now, waiting), spent

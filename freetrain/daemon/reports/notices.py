@@ -247,7 +247,7 @@ class _Hearer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Running:
+class _RunningCommand:
     """A command that runs, until this time of the monotonic clock at the latest."""
 
     has_ended: threading.Event
@@ -281,7 +281,7 @@ class Notices:
             _Hearer(NewsKind(kind), owner): clock_s() - (wall_s() - at_s)
             for (kind, owner), at_s in book.last_told(wall_s() - config.notify.every).items()
         }
-        self._running: dict[_Hearer, _Running] = {}
+        self._running: dict[_Hearer, _RunningCommand] = {}
         self._problems = Problems()
         self._queue(book.untold())
 
@@ -358,7 +358,7 @@ class Notices:
             self._complain(letter, str(error))
             self._book.mark_delivered(ids, self._wall_s())
         else:
-            self._running[hearer] = _Running(has_ended, until_s)
+            self._running[hearer] = _RunningCommand(has_ended, until_s)
 
     def _deliver(self, letter: Letter, ids: Sequence[int], config: Config) -> None:
         """Run the site's command, in a thread of its own."""

@@ -195,7 +195,7 @@ class _Elastic(Strategy):
         return ChangeCosts(tag.start_s, tag.scale_up_s, tag.scale_down_s)
 
 
-class _Tasks(Strategy):
+class _TaskArray(Strategy):
     """An array of ordinary programs, a node for each: the others go on whatever becomes of one."""
 
     is_one_program, tasks_compete = False, False
@@ -242,7 +242,7 @@ class _Tasks(Strategy):
         return ChangeCosts(tag.boot_s + tag.start_s, 0.0, most_lost_s(tag), independent=True)
 
 
-class _Moldable(_Tasks):
+class _Moldable(_TaskArray):
     """An array of programs of several nodes each: a task gets its size when it starts, and keeps it."""
 
     tasks_compete = True
@@ -270,7 +270,7 @@ class _Moldable(_Tasks):
         return found + [_moldable(training, tag, job, size, 0.0) for job, size in zip(free, sizes, strict=False)]
 
 
-ELASTIC, TASKS, MOLDABLE = _Elastic(), _Tasks(), _Moldable()
+ELASTIC, TASKS, MOLDABLE = _Elastic(), _TaskArray(), _Moldable()
 
 
 def strategy_of(tag: Tag | None) -> Strategy:

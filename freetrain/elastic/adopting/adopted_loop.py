@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils.data import BatchSampler, DataLoader, DistributedSampler
 
-from freetrain.elastic.adopting.counts import Counts
+from freetrain.elastic.adopting.counts import ScriptCounts
 from freetrain.elastic.data.drawing import KEPT_OPTIONS
 from freetrain.elastic.script.gradients import parameters_of
 from freetrain.elastic.script.loop import Loop
@@ -31,7 +31,7 @@ class AdoptedLoop(Loop):
         optimizers: Sequence[torch.optim.Optimizer],
         loader: DataLoader[Any],
         carried: Sequence[Stateful],
-        counts: Counts,
+        counts: ScriptCounts,
     ) -> None:
         also = {f"adopted.{place}": item for place, item in enumerate(carried)}
         # A model that is alone keeps the names of its parameters: in a list they would begin with its place.

@@ -17,7 +17,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from freetrain.elastic.adopting.adopted_loop import AdoptedLoop, WholeOrder, divided_by, epoch_set, part_of
-from freetrain.elastic.adopting.counts import Counts
+from freetrain.elastic.adopting.counts import ScriptCounts
 from freetrain.elastic.errors import EVICTED_STATUS, Departed, NotAdoptedError
 from freetrain.elastic.membership.identity import MAIN_VARIABLE
 from freetrain.elastic.on_disk.directory import TrainerDirectory, trainer_from_environment
@@ -41,7 +41,7 @@ class Adoption:
         self._loop: AdoptedLoop | None = None
         self._loader: DataLoader[Any] | None = None
         self._modules: list[weakref.ref[torch.nn.Module]] = []  # that it made or copied before its first batch
-        self._counts = Counts()
+        self._counts = ScriptCounts()
         self._before: Beside | None = None
         self._is_in_batch = self._has_sums = False
         self._has_stepped = False

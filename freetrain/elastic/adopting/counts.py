@@ -24,7 +24,7 @@ _MOST_ITEMS = 64
 _OF_OTHERS = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 
 
-class Counts:
+class ScriptCounts:
     """Numbers in the script's variables, as they were when the step under way began; a Stateful.
 
     They are looked for in the functions that are being called while the script asks for a batch, and in objects of

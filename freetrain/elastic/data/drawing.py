@@ -71,7 +71,7 @@ class DrawnBatches(Drawing):
         super().__init__(dataset, sampler, batch)
         options = {name: getattr(data, name) for name in KEPT_OPTIONS} if isinstance(data, DataLoader) else {}
         self._generator = torch.Generator()
-        self._plan = _Plan()
+        self._plan = _BatchPlan()
         self._loader: DataLoader[Any] = DataLoader(
             self.dataset, batch_sampler=self._plan, generator=self._generator, **options
         )
@@ -96,7 +96,7 @@ class DrawnBatches(Drawing):
         return self.taken[-1], data
 
 
-class _Plan:
+class _BatchPlan:
     """The sampler of batches for the DataLoader."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from freetrain.elastic.feeding.parts import Packet, StateParts
 from freetrain.elastic.membership.session import Session
 from freetrain.elastic.on_disk.members import Generation, from_document
 from freetrain.elastic.training.state import TrainingState, detach_tensors, hyperparameters
-from freetrain.elastic.worlds.collectives import bytes_of
+from freetrain.elastic.worlds.exchange import bytes_of
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from freetrain.elastic.on_disk.members import Member, Secret, this_host
-from freetrain.elastic.worlds.collectives import decode, encode
+from freetrain.elastic.worlds.exchange import decode, encode
 
 # Length of the document; place and length of the bytes of the memory that follow it.
 _HEAD = struct.Struct("!QQQ")

@@ -25,7 +25,7 @@ from freetrain.elastic.training.state import (
     parameters_in,
     set_hyperparameters,
 )
-from freetrain.elastic.worlds.collectives import bytes_of
+from freetrain.elastic.worlds.exchange import bytes_of
 from freetrain.elastic.worlds.replica import lost_replica
 from freetrain.errors import InputError
 

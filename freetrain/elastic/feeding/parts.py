@@ -20,7 +20,7 @@ from freetrain.elastic.training.state import (
     with_local,
 )
 from freetrain.elastic.worlds.calls import digest_of
-from freetrain.elastic.worlds.collectives import bytes_of
+from freetrain.elastic.worlds.exchange import bytes_of
 
 _PLAIN = (int, float, bool, str, type(None))
 Slot: TypeAlias = tuple[int, list[int], str, str]

@@ -25,7 +25,7 @@ LOCAL_RANK_VARIABLE, LOCAL_WORLD_SIZE_VARIABLE = "FREETRAIN_LOCAL_RANK", "FREETR
 """A worker's place on its node, and how many there are. Under torchrun's names, which come with others, libraries
 would take this for a run of torchrun."""
 
-Record = TypeVar("Record", bound="Member | Generation")
+RecordT = TypeVar("RecordT", bound="Member | Generation")
 Document = TypeVar("Document", bound="DataclassInstance")
 SECRET_VARIABLE = "FREETRAIN_SECRET"
 
@@ -162,11 +162,11 @@ class Secret:
             )
         return cls(key)
 
-    def sign(self, record: Record) -> Record:
+    def sign(self, record: RecordT) -> RecordT:
         """The record with its proof."""
         return dataclasses.replace(record, proof=self._digest(record))
 
-    def signed(self, record: Record) -> bool:
+    def signed(self, record: RecordT) -> bool:
         """Whether the record was signed with this secret."""
         return hmac.compare_digest(record.proof, self._digest(record))
 
@@ -174,6 +174,6 @@ class Secret:
         """A key for one purpose."""
         return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()[:32]
 
-    def _digest(self, record: Record) -> str:
+    def _digest(self, record: RecordT) -> str:
         facts = {name: value for name, value in asdict(record).items() if name != "proof"}
         return hmac.new(self._key, json.dumps(facts, sort_keys=True).encode(), hashlib.sha256).hexdigest()

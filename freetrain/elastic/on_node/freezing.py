@@ -43,7 +43,7 @@ class Freezer:
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
+class _FreezeState:
     """What one run of a task leaves to the next."""
 
     run: int = 0  # its number, which names its directory
@@ -59,13 +59,13 @@ class FrozenTask:
         self._freezer = freezer
         self._folder = root / name
         self._progress = ProgressWriter(root / PROGRESS)
-        self._state = _State()
+        self._state = _FreezeState()
 
     def run(self, command: Sequence[str]) -> int:
         """The exit status: the program's own; 75 where it goes on elsewhere."""
         _shut_out_sigterm()
         make_folder(self._folder)
-        before = _State(**(read_json(self._folder / _STATE) or {}))
+        before = _FreezeState(**(read_json(self._folder / _STATE) or {}))
         if before.saving:
             self._lose(before, "the save was cut off")
         self._note(replace(before, run=before.run + 1, began_s=time.time(), saving=False))
@@ -123,13 +123,13 @@ class FrozenTask:
             shutil.rmtree(self._folder, ignore_errors=True)
         return 128 - status if status < 0 else status
 
-    def _lose(self, run: _State, cause: str) -> None:
+    def _lose(self, run: _FreezeState, cause: str) -> None:
         # Nodes' clocks differ, and the daemon believes only what is above 0.
         elapsed_s = max(time.time() - run.began_s, 0.001)
         log.warning("%s: %.0f s of work are lost", cause, elapsed_s)
         self._progress.write_event("loss", elapsed_s=elapsed_s, cause=cause)
 
-    def _note(self, state: _State) -> None:
+    def _note(self, state: _FreezeState) -> None:
         self._state = state
         write_json(self._folder / _STATE, asdict(state))
 

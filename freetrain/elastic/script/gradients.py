@@ -14,7 +14,7 @@ from freetrain.elastic.script.adascale import AdaScale
 from freetrain.elastic.training.state import is_sharded, local, parameters_in
 from freetrain.elastic.training.training import ElasticTraining
 from freetrain.elastic.worlds.calls import PendingCalls, digest_of
-from freetrain.elastic.worlds.collectives import (
+from freetrain.elastic.worlds.exchange import (
     CHUNK_BYTES,
     add_up_tensors,
     bytes_of,

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from freetrain.elastic.worlds.collectives import add_up_tensors
+from freetrain.elastic.worlds.exchange import add_up_tensors
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import InputError
 

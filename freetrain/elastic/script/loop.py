@@ -26,8 +26,8 @@ from freetrain.elastic.script.updates import Updates
 from freetrain.elastic.training.records import RecordOptions
 from freetrain.elastic.training.state import Stateful, TrainingState, is_sharded
 from freetrain.elastic.training.training import ElasticTraining
-from freetrain.elastic.worlds.collectives import decode_all, encode, gather_announced
 from freetrain.elastic.worlds.device import device_of
+from freetrain.elastic.worlds.exchange import decode_all, encode, gather_announced
 from freetrain.elastic.worlds.replica import lost_replica
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import FreetrainError, InputError

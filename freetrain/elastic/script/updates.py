@@ -20,7 +20,7 @@ from freetrain.elastic.script.local_steps import Rounds
 from freetrain.elastic.script.sharding import weigh_shards
 from freetrain.elastic.training.state import Beside, TrainingState
 from freetrain.elastic.training.training import ElasticTraining
-from freetrain.elastic.worlds.collectives import broadcast_tensors
+from freetrain.elastic.worlds.exchange import broadcast_tensors
 from freetrain.errors import InputError
 
 # How torch's schedules mark the step function of their optimizer, in newer and in older versions.

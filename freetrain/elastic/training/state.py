@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, cast
 import torch
 
 from freetrain.elastic.data.batching import Sampler
-from freetrain.elastic.worlds.collectives import broadcast_bytes, broadcast_tensors, decode, encode
+from freetrain.elastic.worlds.exchange import broadcast_bytes, broadcast_tensors, decode, encode
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import InputError
 

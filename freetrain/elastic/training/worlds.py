@@ -13,8 +13,8 @@ from freetrain.elastic.feeding.newcomer import Newcomer
 from freetrain.elastic.membership.session import Session
 from freetrain.elastic.training.records import Records
 from freetrain.elastic.training.state import TrainingState, broadcast_rest, broadcast_state, part_random_streams
-from freetrain.elastic.worlds.collectives import broadcast_bytes, decode, encode, gather_announced, gather_bytes
 from freetrain.elastic.worlds.device import give_back_memory
+from freetrain.elastic.worlds.exchange import broadcast_bytes, decode, encode, gather_announced, gather_bytes
 from freetrain.elastic.worlds.world import World
 
 log = logging.getLogger(__name__)

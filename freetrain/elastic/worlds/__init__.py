@@ -10,11 +10,11 @@ Files, in reading order:
 - ``guarded_store.py``: where the ranks of a generation meet: a store that serves only processes that know its
   word.
 - ``groups.py``: torch's process groups, formed and dropped, and the one that scripts find as torch's default.
-- ``collectives.py``: collectives that cannot hold the training up, among all ranks or those with the same shard;
-  many tensors, and plain documents, in few messages.
+- ``collectives.py``: collectives that cannot hold the training up, among all ranks or those with the same shard.
 - ``calls.py``: before each collective the ranks announce it to each other, so that one that differs is found.
 - ``replica.py``: workers of one node that hold one copy of the model together.
 - ``world.py``: one generation's process group: formed, used, cut from another thread, left; and the servers that
   add up gradients in place of the workers.
+- ``exchange.py``: many tensors, and plain documents, in few messages.
 - ``device.py``: this worker's device: which, whether it computes, and the memory that steps free.
 """

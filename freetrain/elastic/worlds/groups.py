@@ -6,20 +6,18 @@ import contextlib
 import ctypes
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
 from functools import partialmethod
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import Work
 
 from freetrain.elastic.errors import LostRankError
+from freetrain.elastic.worlds.calls import PendingCalls
 from freetrain.errors import InputError
-
-if TYPE_CHECKING:
-    from freetrain.elastic.worlds.world import World
 
 FOREVER = timedelta(days=7)
 """Collectives never time out by themselves: a slow rank is no lost rank. Losses are found by the watcher, which
@@ -124,6 +122,21 @@ def keep_for_ever(group: Any) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
 
 
+class AnnouncedWorld(Protocol):
+    """What the script's group needs of its world: see :class:`freetrain.elastic.worlds.world.World`."""
+
+    size: int
+    group: dist.ProcessGroup | None
+    is_script_alone: Callable[[], bool]
+    on_script_loss: Callable[[LostRankError], object]
+
+    def ask(self, what: str) -> PendingCalls:
+        """Announce a collective to all ranks."""
+
+    def finish(self, works: Sequence[Any]) -> None:
+        """Wait until these have ended."""
+
+
 class ScriptsGroup(dist.ProcessGroup):
     """Torch's default process group, in front of the world's own one, for scripts and libraries that they use.
 
@@ -132,7 +145,7 @@ class ScriptsGroup(dist.ProcessGroup):
     world each rank is alone.
     """
 
-    def __init__(self, rank: int, size: int, world: World | None = None) -> None:
+    def __init__(self, rank: int, size: int, world: AnnouncedWorld | None = None) -> None:
         super().__init__(rank, size)  # type: ignore[call-arg,unused-ignore]
         self._world = world
 

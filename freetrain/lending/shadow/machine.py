@@ -41,7 +41,7 @@ class Hold:
     part: Amount | None
 
 
-Step = tuple[float, Amount]
+RoomStep = tuple[float, Amount]
 """Moment, UTC epoch seconds, and the amount of a node that is left from then on."""
 
 
@@ -59,7 +59,7 @@ class RoomsAhead:
         ]
 
     @property
-    def steps(self) -> Sequence[tuple[Amount, *tuple[Step, ...]]]:
+    def steps(self) -> Sequence[tuple[Amount, *tuple[RoomStep, ...]]]:
         """Per node: the amount that is left now, and the later moments with the amounts left from then on."""
         return [(first[1], *later) for first, *later in self._steps]
 
@@ -83,9 +83,9 @@ class RoomsAhead:
         return next(fitting_s, inf)
 
 
-def steps_of(node: Node, holds: Sequence[Hold], now_s: float) -> list[Step]:
+def steps_of(node: Node, holds: Sequence[Hold], now_s: float) -> list[RoomStep]:
     """Amounts that are left of a node now and after each end, until all of it is."""
-    room, steps = node.total, list[Step]()
+    room, steps = node.total, list[RoomStep]()
     later_s = inf
     for hold in sorted(holds, key=lambda hold: hold.end_s, reverse=True):
         if hold.end_s < later_s:

@@ -241,7 +241,7 @@ _WINDOW_S = 30.0
 
 
 @dataclass(slots=True)
-class _View:
+class _RoomView:
     """The nodes with room for one part, after each end.
 
     Attributes:
@@ -271,7 +271,7 @@ class Running:
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._ends_s = list(machine.ends_s)
-        self._views: dict[Amount | None, _View] = {}
+        self._views: dict[Amount | None, _RoomView] = {}
         self._begun: list[_Begun] = []
         self._on: dict[int, list[Hold]] = {}
         self._free(None)
@@ -329,7 +329,7 @@ class Running:
     def _free(self, part: Amount | None) -> list[NodeSet]:
         if part not in self._views:
             free = self._machine.releases(part, self._ends_s)
-            self._views[part] = _View(free, at_first=free[0])
+            self._views[part] = _RoomView(free, at_first=free[0])
         view = self._views[part]
         if view.begun < len(self._begun):
             self._take_out(view.free, self._taken_until(part, self._begun[view.begun :]))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from freetrain.core.amounts import Amount, is_of
 
-Counts = tuple[int, ...]
+PlaceCounts = tuple[int, ...]
 """Number of places of each size."""
 
 _Vector = tuple[int, ...]
@@ -26,8 +26,8 @@ class Bin(NamedTuple):
 
 
 def pack(
-    wanted: Counts, sizes: Sequence[Amount | None], bins: Sequence[Bin], most_ways: int
-) -> tuple[list[Counts] | None, int]:
+    wanted: PlaceCounts, sizes: Sequence[Amount | None], bins: Sequence[Bin], most_ways: int
+) -> tuple[list[PlaceCounts] | None, int]:
     """Number of places of each size on each node, such that all are placed; None: no way was found.
 
     A place whose size is None takes all of its node, and lies there alone. The second value is the number of ways
@@ -35,7 +35,7 @@ def pack(
     """
     # Equal nodes side by side: what was a dead end on one is found at once on the next.
     order = sorted(range(len(bins)), key=lambda number: (bins[number].takes, str(bins[number].room)))
-    search = _Search(sizes, [bins[number] for number in order], most_ways)
+    search = _Packing(sizes, [bins[number] for number in order], most_ways)
     found = search.find(wanted)
     tried = most_ways - max(search.ways_left, 0)
     if found is None:
@@ -44,7 +44,7 @@ def pack(
     return [by_number[number] for number in range(len(bins))], tried
 
 
-class _Search:
+class _Packing:
     """A depth-first search, over nodes in the order in which they are filled: equal ones follow each other.
 
     Vector bin packing is NP-hard: the search drops what sums of the remaining room exclude, remembers dead ends,
@@ -57,15 +57,15 @@ class _Search:
         self._rooms = [_vector(bin_.room, names) for bin_ in bins]
         self._takes = [bin_.takes for bin_ in bins]
         self.ways_left = most_ways
-        self._hopeless: set[tuple[int, Counts]] = set()
+        self._hopeless: set[tuple[int, PlaceCounts]] = set()
         last = len(bins)
         fits = [self._fits_alone(number) for number in range(last)]
         self._fits_from = _sums_from(fits, len(sizes))
         self._room_from = _sums_from(self._rooms, 2 + len(names))
 
-    def find(self, wanted: Counts) -> list[Counts] | None:
+    def find(self, wanted: PlaceCounts) -> list[PlaceCounts] | None:
         """The first way that is found, depth first."""
-        filled: list[Counts] = []
+        filled: list[PlaceCounts] = []
         # A stack of generators: recursion would be as deep as there are nodes, and Python's limit is 1000.
         ways = [self._ways(0, wanted)]
         left = [wanted]
@@ -85,7 +85,7 @@ class _Search:
         nothing = (0,) * len(wanted)
         return [*filled, *[nothing] * (len(self._rooms) - len(filled))]
 
-    def _ways(self, number: int, left: Counts) -> Iterator[Counts]:
+    def _ways(self, number: int, left: PlaceCounts) -> Iterator[PlaceCounts]:
         """Ways to fill a node with what is left; none if that cannot fit on this node and those after it."""
         if (number, left) in self._hopeless or not self._may_fit(number, left):
             return
@@ -95,7 +95,7 @@ class _Search:
                 yield tuple(int(other == size) for other in range(len(left)))
         yield from self._beside(self._rooms[number], takes, ())
 
-    def _beside(self, room: _Vector, takes: Sequence[int], counts: Counts) -> Iterator[Counts]:
+    def _beside(self, room: _Vector, takes: Sequence[int], counts: PlaceCounts) -> Iterator[PlaceCounts]:
         """Ways to add places of the other sizes to ``counts`` of the first ones, until the node is full."""
         if len(counts) == len(takes):
             if self._spend() and not any(
@@ -117,7 +117,7 @@ class _Search:
         self.ways_left -= 1
         return self.ways_left >= 0
 
-    def _may_fit(self, number: int, left: Counts) -> bool:
+    def _may_fit(self, number: int, left: PlaceCounts) -> bool:
         """Whether what is left does not exceed the room of this node and those after it, in sum and by size."""
         if self.ways_left <= 0 or any(map(int.__gt__, left, self._fits_from[number])):
             return False
@@ -127,7 +127,7 @@ class _Search:
                 sums = [total + count * amount for total, amount in zip(sums, each, strict=True)]
         return all(map(int.__le__, sums, self._room_from[number]))
 
-    def _fits_alone(self, number: int) -> Counts:
+    def _fits_alone(self, number: int) -> PlaceCounts:
         return tuple(
             int(may) if each is None else int(may) * _times(self._rooms[number], each)
             for each, may in zip(self._each, self._takes[number], strict=True)

@@ -229,7 +229,9 @@ def deal(
     if rooms is not None:
         dealt = _in_parts(nodes, claimants, held, shares or Shares(), rooms)
     else:
-        dealt = _Table(NodeStock(nodes, claimants, held, topology), claimants, held, shares or Shares()).filled()
+        dealt = _DealTable(
+            NodeStock(nodes, claimants, held, topology), claimants, held, shares or Shares()
+        ).filled()
     return replace(
         dealt, places={claimant.key: (*claimant.settled, *dealt.places[claimant.key]) for claimant in claimants}
     )
@@ -252,7 +254,7 @@ def _in_parts(
     dealt to its holder again, on another node. So the first deal finds the sizes. If it moved a claimant
     needlessly, a second deal of the same sizes lets all keep their own places first.
     """
-    dealt = _Table(PartStock(nodes, claimants, held, rooms), claimants, held, shares).filled()
+    dealt = _DealTable(PartStock(nodes, claimants, held, rooms), claimants, held, shares).filled()
     parts, count = [dealt.places[claimant.key] for claimant in claimants], Counter(held.values())
     sizes = list(map(len, parts))
     keeping = [min(count[row], size) for row, size in enumerate(sizes)]
@@ -272,7 +274,7 @@ def _takes_all(claimant: Claimant, nodes: Sequence[Place]) -> bool:
     )
 
 
-class _Table:
+class _DealTable:
     """Number of places that each claimant has got, and the order of their turns."""
 
     def __init__(

@@ -125,7 +125,7 @@ def _choices(request: Request, group: int, names: Mapping[_Kind, str]) -> tuple[
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
+class _KindGroup:
     """Nodes that are alike to all trainers."""
 
     kind: _Kind
@@ -133,7 +133,7 @@ class _Group:
     room: float
 
 
-_Choice = tuple[_Group, ...]
+_GroupChoice = tuple[_KindGroup, ...]
 """Groups from which a trainer may have nodes together."""
 
 
@@ -161,24 +161,24 @@ def keep_to_kinds(
         return list(claimants)
     held = grouped((place.holder, place.node) for place in offered if place.holder is not None)
     choosing = [_Choosing(claimant, requests, groups, held) for claimant in claimants]
-    wanted: dict[_Group, float] = defaultdict(float)
+    wanted: dict[_KindGroup, float] = defaultdict(float)
     for claimant in choosing:
         claimant.want_what_is_settled(wanted)
     for claimant in choosing:
         claimant.choose(wanted)
-    sets: dict[tuple[int, frozenset[_Choice]], Nodes] = {}
+    sets: dict[tuple[int, frozenset[_GroupChoice]], Nodes] = {}
     return [claimant.kept(sets) for claimant in choosing]
 
 
 def _groups(
     offered: Iterable[Place], requests: Iterable[Request], snapshot: Snapshot, tasks: Tasks
-) -> list[_Group]:
+) -> list[_KindGroup]:
     named = frozenset().union(*map(_named_features, requests))
     there = (snapshot.node[name] for name in {offer.node for offer in offered} & snapshot.node.keys())
     alike = grouped((_kind_of(node, named, by_gpus=True), node.name) for node in there)
     # In order, because of equal choices the first one is made.
     order = sorted(alike, key=lambda kind: (sorted(kind.features), sorted(kind.gpu_types)))
-    return [_Group(kind, frozenset(alike[kind]), _room(alike[kind], snapshot, tasks)) for kind in order]
+    return [_KindGroup(kind, frozenset(alike[kind]), _room(alike[kind], snapshot, tasks)) for kind in order]
 
 
 def _room(names: Collection[str], snapshot: Snapshot, tasks: Tasks) -> float:
@@ -194,7 +194,7 @@ class _Choosing:
         self,
         claimant: Claimant,
         requests: Mapping[str, Request],
-        groups: Sequence[_Group],
+        groups: Sequence[_KindGroup],
         held: Mapping[str, Sequence[str]],
     ) -> None:
         most = {want.trainer: want.max_nodes * claimant.worth for want in claimant.wants}
@@ -206,37 +206,37 @@ class _Choosing:
         self._settled = sum(want for trainer, want in most.items() if trainer in held)
         self._free = [want for trainer, want in most.items() if trainer not in held]
 
-    def _find_choices(self, groups: Sequence[_Group]) -> list[_Choice]:
+    def _find_choices(self, groups: Sequence[_KindGroup]) -> list[_GroupChoice]:
         """Groups that none of its trainers distinguishes are one choice; all are if one trainer may mix them."""
-        by_words: defaultdict[frozenset[str], list[_Group]] = defaultdict(list)
+        by_words: defaultdict[frozenset[str], list[_KindGroup]] = defaultdict(list)
         for group in groups:
             if not group.names.isdisjoint(self._claimant.eligible):
                 words = [group.kind.distinct_to(request) for request in self._requests]
                 by_words[frozenset().union(*words) if all(words) else frozenset()].append(group)
         return [tuple(alike) for alike in by_words.values()]
 
-    def want_what_is_settled(self, wanted: dict[_Group, float]) -> None:
+    def want_what_is_settled(self, wanted: dict[_KindGroup, float]) -> None:
         """Add what it wants of kinds that need no choice: those that it has; all, if it has trainers for all."""
         if len(self._choices) <= len(self._made) + len(self._free):
             self._made = set(self._choices)
             self._settled, self._free = self._settled + sum(self._free), []
         _want(wanted, self._made, self._settled)
 
-    def choose(self, wanted: dict[_Group, float]) -> None:
+    def choose(self, wanted: dict[_KindGroup, float]) -> None:
         """Choose a kind for each trainer that has no nodes."""
         for want in self._free:
             best = max(self._choices, key=lambda choice: self._gets(choice, want, wanted))
             self._made.add(best)
             _want(wanted, [best], want)
 
-    def _gets(self, choice: _Choice, want: float, wanted: Mapping[_Group, float]) -> float:
+    def _gets(self, choice: _GroupChoice, want: float, wanted: Mapping[_KindGroup, float]) -> float:
         """Number of nodes that a trainer would get of the choice, times its speed there."""
         room, others = sum(group.room for group in choice), sum(wanted[group] for group in choice)
         speed = min(group.kind.speed_of(request) for request in self._requests for group in choice)
         want = min(want, room)
         return speed * want * min(1.0, room / (others + want)) if want else 0.0
 
-    def kept(self, sets: dict[tuple[int, frozenset[_Choice]], Nodes]) -> Claimant:
+    def kept(self, sets: dict[tuple[int, frozenset[_GroupChoice]], Nodes]) -> Claimant:
         """The claimant, limited to what it has and what it has chosen; equal sets of nodes are one object."""
         claimant, made = self._claimant, frozenset(self._made)
         if len(made) == len(self._choices):
@@ -248,11 +248,11 @@ class _Choosing:
         return replace(claimant, eligible=sets[key] | beside if beside else sets[key])
 
 
-def _names_of(choice: _Choice) -> Nodes:
+def _names_of(choice: _GroupChoice) -> Nodes:
     return Nodes().union(*(group.names for group in choice))
 
 
-def _want(wanted: dict[_Group, float], choices: Iterable[_Choice], amount: float) -> None:
+def _want(wanted: dict[_KindGroup, float], choices: Iterable[_GroupChoice], amount: float) -> None:
     """Add what a claimant wants of these, in proportion to their rooms and at most all of them."""
     groups = [group for choice in choices for group in choice]
     room = sum(group.room for group in groups)

@@ -31,7 +31,7 @@ from freetrain.lending.rooms import Rooms
 from freetrain.lending.sharing.bin_packing import Bin, pack
 from freetrain.lending.sharing.claims import Claimant, Deal, PlaceShape, keep
 
-Order = tuple[int, int, float, int]
+RoomOrder = tuple[int, int, float, int]
 """The room that is used first: GPUs and CPUs that are left, how long the node stays, its number."""
 
 
@@ -92,7 +92,7 @@ class PartNode:
         return 0
 
     @property
-    def order(self) -> Order:
+    def order(self) -> RoomOrder:
         """The sort key of nodes: the smallest room is used first (best fit)."""
         return self.room.gpus, self.room.cpus, -self.until_s, self.number
 

@@ -18,7 +18,7 @@ from freetrain.policies.dltap.placer import (
 )
 from freetrain.policies.experiment import Experiment, MethodFigures
 
-_Training = tuple[tuple[PlacedTask, ...], tuple[Host, ...]]
+_PlacedTraining = tuple[tuple[PlacedTask, ...], tuple[Host, ...]]
 
 _JOBS = 150
 _NODES_PER_LEAF = 4
@@ -68,7 +68,7 @@ EXPERIMENT = Experiment(
 )
 
 
-def _share_apart(trainings: Iterable[_Training], weights: Weights, servers_first: bool) -> float:
+def _share_apart(trainings: Iterable[_PlacedTraining], weights: Weights, servers_first: bool) -> float:
     apart, pairs = 0, 0
     for tasks, hosts in trainings:
         ordered = tuple(reversed(tasks)) if servers_first else tasks
@@ -77,7 +77,7 @@ def _share_apart(trainings: Iterable[_Training], weights: Weights, servers_first
     return apart / pairs
 
 
-def _trainings(draw: random.Random, nodes: int) -> Iterator[_Training]:
+def _trainings(draw: random.Random, nodes: int) -> Iterator[_PlacedTraining]:
     """Trainings with their workers before their servers, each with the nodes as it finds them."""
     for _ in range(_JOBS):
         workers = [PlacedTask(TaskKind.WORKER, 5, 5)] * draw.randint(2, 8)

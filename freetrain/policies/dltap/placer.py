@@ -21,23 +21,23 @@ from freetrain.core.topology import Topology, nodes_by_leaf
 from freetrain.policies.stages import leaf_by_leaf, say_leaves
 
 Whole = NDArray[np.int64]
-Amounts = NDArray[np.float64]
-Score = TypeVar("Score", int, Whole)
+TaskAmounts = NDArray[np.float64]
+ScoreT = TypeVar("ScoreT", int, Whole)
 
 
-def aggregation_score(peers_here: Score, peers: int) -> Score:
+def aggregation_score(peers_here: ScoreT, peers: int) -> ScoreT:
     """1 to 11: how much of the task's traffic stays on the node, where as many of its peers are."""
     return 10 * peers_here // max(peers, 1) + 1
 
 
-def least_requested(asked: Amounts, size: Amounts) -> Whole:
+def least_requested(asked: TaskAmounts, size: TaskAmounts) -> Whole:
     """0 to 10 for each node: how empty it would be, mean of CPUs and memory (shape (nodes, 2)), rounded down."""
     # A quotient that is whole but for rounding must not lose a point: scores are whole numbers.
     free = np.floor(10 * (size - asked) / size + 1e-9).astype(np.int64)
     return np.asarray(free.sum(axis=1) // 2, dtype=np.int64)
 
 
-def balanced(asked: Amounts, size: Amounts) -> Whole:
+def balanced(asked: TaskAmounts, size: TaskAmounts) -> Whole:
     """0 to 10 for each node: how equally its CPUs and its memory would be used; 0 where either is used up."""
     used = asked / size
     apart = np.abs(used[:, 0] - used[:, 1])
@@ -111,10 +111,10 @@ def place_tasks(tasks: Sequence[PlacedTask], hosts: Sequence[Host], weights: Wei
 
     Servers follow workers only where these come first. Equal scores: the least free CPUs, then the first host.
     """
-    return _Board(tasks, hosts, weights).place()
+    return _PlacingBoard(tasks, hosts, weights).place()
 
 
-class _Board:
+class _PlacingBoard:
     def __init__(self, tasks: Sequence[PlacedTask], hosts: Sequence[Host], weights: Weights) -> None:
         self._tasks = tasks
         self._weights = weights

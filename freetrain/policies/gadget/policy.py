@@ -17,7 +17,7 @@ from math import inf
 
 import numpy as np
 
-from freetrain.core.decision import Allocation, Choice, Placement, place, place_each
+from freetrain.core.decision import Allocation, NodeChooser, Placement, place, place_each
 from freetrain.core.grouping import grouped
 from freetrain.core.place import node_of
 from freetrain.core.problem import Counts, Problem, Question
@@ -180,7 +180,7 @@ class _Turn:
 
         return sorted((row for row, size in enumerate(self._sizes) if size), key=order)
 
-    def _choice_of(self, trainer: Trainer) -> Choice:
+    def _choice_of(self, trainer: Trainer) -> NodeChooser:
         need = self._needs[trainer.id]
         if trainer.id not in self._grows:
             return self._few

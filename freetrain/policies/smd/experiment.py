@@ -14,12 +14,12 @@ from functools import partial
 import numpy as np
 
 from freetrain.core.grouping import grouped
+from freetrain.core.throughput import Floats
 from freetrain.guest.guest import Ask
 from freetrain.policies.binary_programme import HIGHS, BinaryProgramme, LinearRow, solve_in_guest
 from freetrain.policies.experiment import Experiment, MethodFigures
 from freetrain.policies.smd.policy import (
-    Amounts,
-    Floats,
+    ResourceAmounts,
     ServerModel,
     SizeLimits,
     fastest,
@@ -35,7 +35,7 @@ class RunOption:
 
     job: int
     value: float
-    demand: Amounts
+    demand: ResourceAmounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,9 @@ class OuterSolution:
     why: str = ""
 
 
-def choose(options: Sequence[RunOption], capacity: Amounts, time_s: float, highs: Ask = HIGHS) -> OuterSolution:
+def choose(
+    options: Sequence[RunOption], capacity: ResourceAmounts, time_s: float, highs: Ask = HIGHS
+) -> OuterSolution:
     """Options of largest value that fit together, one for each training at most.
 
     1. HiGHS finds the optimum, or the best in its time.
@@ -72,7 +74,7 @@ def choose(options: Sequence[RunOption], capacity: Amounts, time_s: float, highs
     return OuterSolution(filled, sum(options[number].value for number in filled), by, why)
 
 
-def _rows(options: Sequence[RunOption], possible: Sequence[int], capacity: Amounts) -> list[LinearRow]:
+def _rows(options: Sequence[RunOption], possible: Sequence[int], capacity: ResourceAmounts) -> list[LinearRow]:
     rows = [
         LinearRow({place: options[number].demand[resource] for place, number in enumerate(possible)}, most)
         for resource, most in enumerate(capacity)
@@ -81,7 +83,7 @@ def _rows(options: Sequence[RunOption], possible: Sequence[int], capacity: Amoun
     return rows + [LinearRow(dict.fromkeys(places, 1.0), 1.0) for places in of_job.values() if len(places) > 1]
 
 
-def _filled(options: Sequence[RunOption], chosen: Sequence[int], capacity: Amounts) -> tuple[int, ...]:
+def _filled(options: Sequence[RunOption], chosen: Sequence[int], capacity: ResourceAmounts) -> tuple[int, ...]:
     """The chosen ones, and of the others those that still fit, most value per share of what there is first."""
     filled, jobs = list(chosen), {options[number].job for number in chosen}
     left = [
@@ -112,7 +114,7 @@ Pair = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
+class _TimedJob:
     """A training; its worth falls with this steepness, to a half at the deadline."""
 
     model: ServerModel
@@ -129,7 +131,7 @@ class _Job:
         return sigmoid(self.hours(pair), self.worth, self.steepness, self.deadline_h)
 
 
-PairOf = Callable[[_Job], Pair | None]
+PairOf = Callable[[_TimedJob], Pair | None]
 """A training → workers and servers for it; None: it cannot be run."""
 
 
@@ -140,7 +142,7 @@ def utilities(seed: int, times: int, only: Collection[str] = ()) -> Mapping[str,
     """
     jobs = _jobs(random.Random(seed))
     capacity = tuple(times * most for most in _CAPACITY)
-    ways: dict[str, Callable[[Sequence[_Job], Amounts], float]] = {
+    ways: dict[str, Callable[[Sequence[_TimedJob], ResourceAmounts], float]] = {
         "SMD": partial(_one_size_each, lambda job: fastest(job.model, job.limits)),
         "SMD, grid": partial(_one_size_each, lambda job: fastest_on_grid(job.model, job.limits)),
         "menu": _menu,
@@ -186,7 +188,7 @@ EXPERIMENT = Experiment(
 )
 
 
-def _jobs(draw: random.Random) -> list[_Job]:
+def _jobs(draw: random.Random) -> list[_TimedJob]:
     jobs = []
     for _ in range(_JOBS):
         ranges = ((0.002, 0.02), (0.01, 0.05), (0.02, 0.2), (0.0005, 0.002), (0.0005, 0.002))
@@ -198,11 +200,13 @@ def _jobs(draw: random.Random) -> list[_Job]:
         limits = SizeLimits(worker, server, most, 16, 16)
         steps = draw.uniform(1, 10) * _HOUR_S / float(model.step_s(4, 4))
         steepness = draw.choices((0.0, draw.uniform(0.01, 1), draw.uniform(4, 6)), (10, 55, 35))[0]
-        jobs.append(_Job(model, limits, steps, draw.uniform(1, 100), steepness, draw.uniform(1, 15)))
+        jobs.append(_TimedJob(model, limits, steps, draw.uniform(1, 100), steepness, draw.uniform(1, 15)))
     return jobs
 
 
-def _knapsack(sizes: Iterable[tuple[int, _Job, Pair]], capacity: Amounts, by_limits: bool = False) -> float:
+def _knapsack(
+    sizes: Iterable[tuple[int, _TimedJob, Pair]], capacity: ResourceAmounts, by_limits: bool = False
+) -> float:
     """The best choice; by limits each takes all that it may have: its time is a matter of its own size alone."""
     options = [
         RunOption(row, job.utility(pair), job.limits.most if by_limits else job.limits.demand(*pair))
@@ -211,21 +215,23 @@ def _knapsack(sizes: Iterable[tuple[int, _Job, Pair]], capacity: Amounts, by_lim
     return choose(options, capacity, _TIME_S).value
 
 
-def _one_size_each(pair_of: PairOf, jobs: Sequence[_Job], capacity: Amounts, by_limits: bool = False) -> float:
+def _one_size_each(
+    pair_of: PairOf, jobs: Sequence[_TimedJob], capacity: ResourceAmounts, by_limits: bool = False
+) -> float:
     sizes = [(row, job, pair) for row, job in enumerate(jobs) if (pair := pair_of(job)) is not None]
     return _knapsack(sizes, capacity, by_limits)
 
 
-def _menu(jobs: Sequence[_Job], capacity: Amounts) -> float:
+def _menu(jobs: Sequence[_TimedJob], capacity: ResourceAmounts) -> float:
     """Every size on the way to the fastest, and those with as many servers as workers."""
     return _knapsack([(row, job, pair) for row, job in enumerate(jobs) for pair in _sizes(job)], capacity)
 
 
-def _sizes(job: _Job) -> list[Pair]:
+def _sizes(job: _TimedJob) -> list[Pair]:
     return list(dict.fromkeys((*on_the_way(job.model, job.limits), *_equal_pairs(job))))
 
 
-def _elastic(jobs: Sequence[_Job], capacity: Amounts) -> float:
+def _elastic(jobs: Sequence[_TimedJob], capacity: ResourceAmounts) -> float:
     """Sizes grown from nothing: the step that adds most utility per share of the machine, while one adds some."""
     sizes = [_sizes(job) for job in jobs]
     worth = [np.array([job.utility(pair) for pair in pairs]) for job, pairs in zip(jobs, sizes, strict=True)]
@@ -250,15 +256,15 @@ def _elastic(jobs: Sequence[_Job], capacity: Amounts) -> float:
         has[row] = (float(worth[row][number]), takes[row][number])
 
 
-def _equal_pairs(job: _Job) -> list[Pair]:
+def _equal_pairs(job: _TimedJob) -> list[Pair]:
     return [(count, count) for count in range(1, 17) if job.limits.allow(count, count)]
 
 
-def _fastest_equal(job: _Job) -> Pair | None:
+def _fastest_equal(job: _TimedJob) -> Pair | None:
     return min(_equal_pairs(job), key=lambda pair: float(job.model.step_s(*pair)), default=None)
 
 
-def _optimus(jobs: Sequence[_Job], capacity: Amounts) -> float:
+def _optimus(jobs: Sequence[_TimedJob], capacity: ResourceAmounts) -> float:
     """A worker and a server for each training, then one more where it saves most time per share of the machine."""
     left, sizes = np.array(capacity), dict[int, Pair]()
     for row, job in enumerate(jobs):
@@ -272,7 +278,7 @@ def _optimus(jobs: Sequence[_Job], capacity: Amounts) -> float:
 
 
 def _steps(
-    row: int, job: _Job, size: Pair, left: Floats, capacity: Amounts
+    row: int, job: _TimedJob, size: Pair, left: Floats, capacity: ResourceAmounts
 ) -> Iterator[tuple[float, int, Pair, Floats]]:
     """(hours saved per share of the scarcest resource, row, size, what it takes): one more worker or server."""
     for after in ((size[0] + 1, size[1]), (size[0], size[1] + 1)):

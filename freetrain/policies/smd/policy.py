@@ -11,13 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from freetrain.core.decision import Allocation, Placement
 from freetrain.core.place import node_of
 from freetrain.core.problem import Problem
 from freetrain.core.terms import Sizes, Table
-from freetrain.core.throughput import non_negative_least_squares
+from freetrain.core.throughput import Floats, non_negative_least_squares
 from freetrain.core.trainer import Servers, Serving, Trainer
 from freetrain.policies.ageing import PATIENCE_S, overdue_sizes, say_turns, serve_first
 from freetrain.policies.aiming import HEEDED, asked_of
@@ -25,10 +24,9 @@ from freetrain.policies.needs import STEP_MODEL, TARGET, say_missing, work_of
 from freetrain.policies.spread import best_by_tables
 from freetrain.policies.stages import Placer, RatingServers
 
-Floats = NDArray[np.float64]
 LEAST_POINTS = 5
 """With fewer different sizes the coefficients are not determined."""
-Amounts = tuple[float, ...]
+ResourceAmounts = tuple[float, ...]
 """Amounts of each resource, in an order that all share."""
 
 
@@ -90,13 +88,13 @@ def fit_servers(points: Sequence[Point], batch: float) -> ServerModel:
 class SizeLimits:
     """Limits of a training."""
 
-    worker: Amounts
-    server: Amounts
-    most: Amounts
+    worker: ResourceAmounts
+    server: ResourceAmounts
+    most: ResourceAmounts
     most_workers: int = 64
     most_servers: int = 64
 
-    def demand(self, workers: int, servers: int) -> Amounts:
+    def demand(self, workers: int, servers: int) -> ResourceAmounts:
         """Resources of so many workers and servers."""
         return tuple(workers * w + servers * s for w, s in zip(self.worker, self.server, strict=True))
 

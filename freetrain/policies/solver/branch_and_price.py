@@ -29,16 +29,16 @@ from freetrain.core.terms import Sizes
 from freetrain.policies.solver.column_generation import (
     EXACT,
     Clock,
+    ColumnPlan,
     Duals,
     Master,
-    Plan,
     PricingResult,
     generate_columns,
     solve_pricing,
 )
 from freetrain.policies.solver.enumeration import Incumbent, ReducedCostEnumeration, plan_value
 from freetrain.policies.solver.guests import SolverAnswer
-from freetrain.policies.solver.pricing_dp import DPStructure, Prices
+from freetrain.policies.solver.pricing_dp import DPStructure, DualPrices
 from freetrain.policies.solver.rounding import INTEGRALITY, ColumnWeights, integer_plans
 from freetrain.policies.solver.trainer_types import BranchLimits, TrainerTypes, no_limits
 
@@ -75,7 +75,7 @@ def solve(trainers: TrainerTypes, rows: Sequence[Sequence[int]], *, left_s: Cloc
     return SolverAnswer(counts, proven, bound, "its time had run out" if is_late else "", is_late)
 
 
-def solve_by_type(trainers: TrainerTypes, left_s: Clock) -> tuple[Plan, float]:
+def solve_by_type(trainers: TrainerTypes, left_s: Clock) -> tuple[ColumnPlan, float]:
     """A plan and a bound on all plans."""
     no_nodes = [np.zeros((number, len(trainers.capacity)), np.int64) for number in trainers.number.tolist()]
     best = Incumbent(trainers, no_nodes, plan_value(trainers, no_nodes))
@@ -90,7 +90,7 @@ def solve_by_type(trainers: TrainerTypes, left_s: Clock) -> tuple[Plan, float]:
     return np.split(rows, np.cumsum(trainers.number)[:-1]), max(bound, split.value)
 
 
-def _split_plan(plan: Plan) -> Plan:
+def _split_plan(plan: ColumnPlan) -> ColumnPlan:
     """The same plan for ``TrainerTypes.split_small_types``."""
     return [
         part
@@ -251,7 +251,7 @@ class BranchAndBound:
 
 
 def find_branchings(
-    master: Master, prices: Prices, weights: ColumnWeights, plan: Plan, limits: BranchLimits
+    master: Master, prices: DualPrices, weights: ColumnWeights, plan: ColumnPlan, limits: BranchLimits
 ) -> Iterator[Branches]:
     """Candidates for branching; none: the relaxation leaves nothing open.
 

@@ -35,7 +35,7 @@ from freetrain.policies.binary_programme import quiet_highs
 from freetrain.policies.solver.pricing_dp import (
     ChangeModes,
     DPStructure,
-    Prices,
+    DualPrices,
     PricingDP,
     Rows,
     prepare_dp,
@@ -43,7 +43,7 @@ from freetrain.policies.solver.pricing_dp import (
 )
 from freetrain.policies.solver.trainer_types import BranchLimits, TrainerTypes
 
-Losses = NDArray[np.float64]
+LossArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class ColumnPool:
     """
 
     counts: Counts
-    loss: Losses
+    loss: LossArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Duals:
         growth: price of one growing trainer of each group, shape (groups,); negative where a branch wants more.
     """
 
-    nodes: Prices
+    nodes: DualPrices
     growth: NDArray[np.float64]
 
     def growth_by_type(self, trainers: TrainerTypes) -> NDArray[np.float64]:
@@ -185,7 +185,7 @@ class PricingResult:
         ]
 
 
-Plan = list[Counts]
+ColumnPlan = list[Counts]
 """For each type what each of its trainers gets, shape (trainers of the type, classes)."""
 _PRIMAL = 4
 """HiGHS's value of ``simplex_strategy`` for the primal simplex method."""
@@ -322,7 +322,7 @@ class Master:
         self._highs.run()
         return float(self._highs.getInfo().objective_function_value)
 
-    def plan_of(self, multiplicities: Multiplicities) -> Plan:
+    def plan_of(self, multiplicities: Multiplicities) -> ColumnPlan:
         """The plan in which so many trainers get each column."""
         chosen = np.flatnonzero(multiplicities)
         type_of = self.type_ids[chosen]

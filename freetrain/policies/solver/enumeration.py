@@ -24,8 +24,8 @@ import numpy as np
 from freetrain.core.decision import GOOD_ENOUGH
 from freetrain.core.problem import Counts
 from freetrain.core.terms import Sizes
-from freetrain.policies.solver.column_generation import ColumnPool, Losses, Plan, PricingResult
-from freetrain.policies.solver.pricing_dp import Prices
+from freetrain.policies.solver.column_generation import ColumnPlan, ColumnPool, LossArray, PricingResult
+from freetrain.policies.solver.pricing_dp import DualPrices
 from freetrain.policies.solver.trainer_types import TrainerTypes
 
 _FIRST_GAP = GOOD_ENOUGH / 2
@@ -44,7 +44,7 @@ class Incumbent:
     """The best plan so far; it is good enough within a gap, relative to the bound."""
 
     trainers: TrainerTypes
-    plan: Plan
+    plan: ColumnPlan
     value: float
     gap: float = _FIRST_GAP
 
@@ -53,14 +53,14 @@ class Incumbent:
         """A bound at or below this proves that the plan is good enough."""
         return self.value + self.gap * abs(self.value)
 
-    def improve(self, plan: Plan) -> None:
+    def improve(self, plan: ColumnPlan) -> None:
         """Take another plan if it is worth more."""
         value = plan_value(self.trainers, plan)
         if value > self.value:
             self.plan, self.value = plan, value
 
 
-def plan_value(trainers: TrainerTypes, plan: Plan) -> float:
+def plan_value(trainers: TrainerTypes, plan: ColumnPlan) -> float:
     """The value of a plan."""
     return sum(float(trainers.values_of(type_id, counts).sum()) for type_id, counts in enumerate(plan))
 
@@ -101,7 +101,7 @@ class ReducedCostEnumeration:
         return relaxed.bound - loss
 
 
-Combination = tuple[float, Plan]
+Combination = tuple[float, ColumnPlan]
 """The best plan within the slack and its loss from the bound; where there is none, inf and an empty plan."""
 _NO_PLAN: Combination = np.inf, []
 
@@ -118,7 +118,7 @@ class _PartialPlans:
     """
 
     used: Counts
-    loss: Losses
+    loss: LossArray
     type_id: int = -1
     parts: tuple[tuple[_PartialPlans, Sizes], ...] = ()
 
@@ -130,7 +130,7 @@ class _PartialPlans:
 
 
 def best_combination(
-    pools: Sequence[ColumnPool], number: Sequence[int], capacity: Sizes, prices: Prices, slack: float
+    pools: Sequence[ColumnPool], number: Sequence[int], capacity: Sizes, prices: DualPrices, slack: float
 ) -> Combination | None:
     """The best plan within the slack, of all columns within it; None: there are too many partial plans."""
     # In floats: a product of integers would overflow without a word.
@@ -157,7 +157,7 @@ def best_combination(
     return _match(groups[0], groups[-1], len(pools), capacity, slack)
 
 
-def _idle_nodes(capacity: Sizes, prices: Prices, slack: float) -> ColumnPool | None:
+def _idle_nodes(capacity: Sizes, prices: DualPrices, slack: float) -> ColumnPool | None:
     counts, loss = np.zeros((1, len(capacity)), np.int64), np.zeros(1)
     for column, (nodes, price) in enumerate(zip(capacity.tolist(), prices.tolist(), strict=True)):
         more = np.arange(nodes + 1 if price <= 0 else int(min(nodes, slack / price)) + 1)
@@ -228,7 +228,7 @@ def _keys(counts: Counts, capacity: Sizes) -> Sizes:
     return np.asarray(counts @ np.cumprod([1, *(capacity[:-1] + 1).tolist()]))
 
 
-def _best_of_each(keys: Sizes, loss: Losses) -> Sizes:
+def _best_of_each(keys: Sizes, loss: LossArray) -> Sizes:
     """Of all rows with the same key the one with the least loss, by ascending key."""
     order = np.lexsort((loss, keys))
     return order[np.flatnonzero(np.diff(keys[order], prepend=-1))]

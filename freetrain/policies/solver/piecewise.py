@@ -18,7 +18,7 @@ from freetrain.core.value import (
 )
 from freetrain.policies.solver.knapsack import Priced
 
-Run = tuple[int, int]
+SizeRun = tuple[int, int]
 """Smallest and largest size of a run."""
 
 _STRAIGHT = 1e-9
@@ -41,7 +41,7 @@ class Piece:
     grown: bool = False
 
 
-def linear_runs(table: Table, sizes: Iterable[int], held_nodes: int) -> Iterator[Run]:
+def linear_runs(table: Table, sizes: Iterable[int], held_nodes: int) -> Iterator[SizeRun]:
     """Cut ascending sizes into few runs on which the table is linear.
 
     ``held_nodes`` is always a run of its own: on its two sides the costs of growing and shrinking set in.
@@ -61,7 +61,7 @@ def linear_runs(table: Table, sizes: Iterable[int], held_nodes: int) -> Iterator
         yield min_nodes, max_nodes
 
 
-def pieces_on(table: Table, runs: Iterable[Run], evicted: bool = False, grown: bool = False) -> list[Piece]:
+def pieces_on(table: Table, runs: Iterable[SizeRun], evicted: bool = False, grown: bool = False) -> list[Piece]:
     """The pieces of a table on runs of sizes on which it is linear."""
     return [
         Piece(
@@ -125,11 +125,11 @@ def piecewise_choices(problem: Problem) -> Iterator[PiecewiseChoice]:
             pieces = _pieces_of_both_modes(
                 problem,
                 row,
-                _Mode(now, switching[row], range(min(held, most) + 1)),
-                _Mode(booted, switching[row] - before[row], range(held + 1, most + 1), grown=True),
+                _GrowthMode(now, switching[row], range(min(held, most) + 1)),
+                _GrowthMode(booted, switching[row] - before[row], range(held + 1, most + 1), grown=True),
             )
         else:
-            pieces = _pieces_of_mode(problem, row, _Mode(now, switching[row], range(most + 1)))
+            pieces = _pieces_of_mode(problem, row, _GrowthMode(now, switching[row], range(most + 1)))
         trainer, first_of_life = int(options.trainer[row]), problem.first_of_life.tolist()
         power = now.power[row].tolist() if now.power[row].any() else ()
         yield PiecewiseChoice(
@@ -138,7 +138,7 @@ def piecewise_choices(problem: Problem) -> Iterator[PiecewiseChoice]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Mode:
+class _GrowthMode:
     """Growing (new nodes must boot), or not growing, of a choice, with the sizes that it may have in all."""
 
     use: UsefulTime
@@ -147,11 +147,13 @@ class _Mode:
     grown: bool = False
 
 
-def _pieces_of_mode(problem: Problem, row: int, mode: _Mode) -> list[list[Piece]]:
+def _pieces_of_mode(problem: Problem, row: int, mode: _GrowthMode) -> list[list[Piece]]:
     return [_interval(problem, row, column, mode) for column in range(len(problem.classes))]
 
 
-def _pieces_of_both_modes(problem: Problem, row: int, keeping: _Mode, growing: _Mode) -> list[list[Piece]]:
+def _pieces_of_both_modes(
+    problem: Problem, row: int, keeping: _GrowthMode, growing: _GrowthMode
+) -> list[list[Piece]]:
     """Pieces of both modes; where ends are charged, those of growing are marked even if the end costs nothing."""
     pieces = _pieces_of_mode(problem, row, keeping)
     whole = len(pieces) - 1
@@ -163,7 +165,7 @@ def _pieces_of_both_modes(problem: Problem, row: int, keeping: _Mode, growing: _
     ]
 
 
-def _interval(problem: Problem, row: int, column: int, mode: _Mode, *, charges: bool = False) -> list[Piece]:
+def _interval(problem: Problem, row: int, column: int, mode: _GrowthMode, *, charges: bool = False) -> list[Piece]:
     """Value of a choice's size while the nodes of classes 0 … column are alive and no others.
 
     ``charges``: mark pieces as charging the end of the class where it costs nothing.

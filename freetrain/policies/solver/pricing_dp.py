@@ -23,7 +23,7 @@ from freetrain.core.value import UsefulTime
 from freetrain.policies.solver.trainer_types import BranchLimits, TrainerTypes
 
 Rows = NDArray[np.int64]
-Prices = NDArray[np.float64]
+DualPrices = NDArray[np.float64]
 """Dual price of a node of each class, shape (classes,)."""
 
 _BIG_M_FACTOR = 1e5
@@ -127,7 +127,7 @@ class PricingDP:
 
     def columns_worth_at_least(
         self, least: NDArray[np.float64], max_columns: int
-    ) -> tuple[Rows, Counts, Prices] | None:
+    ) -> tuple[Rows, Counts, DualPrices] | None:
         """Row, nodes and value, prices paid, of all columns worth at least so much by row.
 
         None: there are more partial columns than may be kept at a time.
@@ -236,7 +236,7 @@ def prepare_dp(trainers: TrainerTypes, modes: ChangeModes) -> DPStructure:
     return DPStructure(modes, times, change, _BIG_M_FACTOR * (largest or 1.0))
 
 
-def solve_dp(structure: DPStructure, prices: Prices, limits: BranchLimits) -> PricingDP:
+def solve_dp(structure: DPStructure, prices: DualPrices, limits: BranchLimits) -> PricingDP:
     """Solve the programme at these prices, within the limits."""
     modes, (rows, states) = structure.modes, structure.change.shape
     every, best = np.arange(rows), np.full((rows, states), -np.inf)

@@ -29,7 +29,7 @@ from freetrain.core.problem import Counts
 from freetrain.core.terms import Table
 from freetrain.core.value import ends_of
 from freetrain.policies.binary_programme import quiet_highs
-from freetrain.policies.solver.column_generation import Master, Multiplicities, Plan
+from freetrain.policies.solver.column_generation import ColumnPlan, Master, Multiplicities
 from freetrain.policies.solver.trainer_types import BranchLimits, TrainerTypes
 
 INTEGRALITY = 1e-6
@@ -47,7 +47,7 @@ NOWHERE = -1
 
 def integer_plans(
     master: Master, weights: ColumnWeights, limits: BranchLimits, left_s: Callable[[], float]
-) -> Iterator[Plan]:
+) -> Iterator[ColumnPlan]:
     """Integer plans in which each trainer has the pattern to which the relaxation gives most weight.
 
     First integer weights are kept and the other trainers are rounded; then, in the time that is left, all are.
@@ -61,7 +61,7 @@ def integer_plans(
 
 def _rounded_plans(
     master: Master, weights: ColumnWeights, fixed: Multiplicities, limits: BranchLimits, time_limit_s: float
-) -> Iterator[Plan]:
+) -> Iterator[ColumnPlan]:
     """The plan that keeps the fixed columns and rounds the other trainers, if one is found."""
     trainers = master.trainers
     plan, type_ids, counts = master.plan_of(fixed), master.type_ids, master.counts

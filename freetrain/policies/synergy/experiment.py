@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from freetrain.policies.experiment import Experiment, MethodFigures
 from freetrain.policies.synergy.mechanisms import (
-    Board,
-    Parts,
     Profile,
     SharedServer,
+    SharesOfTasks,
+    SharingBoard,
     SharingJob,
     place_greedily,
     place_one,
@@ -101,7 +101,7 @@ def _tuned(jobs: Sequence[SharingJob]) -> Mapping[str, float]:
 def _shares_and_rest(jobs: Sequence[SharingJob]) -> Mapping[str, float]:
     """First its share for each, then of what is left all that it can use, in this order."""
     admitted = list(_admitted(jobs))
-    board = Board(_SERVERS)
+    board = SharingBoard(_SERVERS)
     for job in sorted(admitted, key=lambda job: -job.gpus):
         place_one(board, job, within_share=True)
     for job in admitted:
@@ -161,7 +161,7 @@ def _admitted(jobs: Sequence[SharingJob]) -> Iterator[SharingJob]:
             yield job
 
 
-def _rates(jobs: Sequence[SharingJob], parts: Parts) -> Mapping[str, float]:
+def _rates(jobs: Sequence[SharingJob], parts: SharesOfTasks) -> Mapping[str, float]:
     return {job.id: rate_of(job, parts[job.id]) for job in jobs if job.id in parts}
 
 

@@ -106,7 +106,7 @@ class ServerShare:
     memory_gb: float
 
 
-Parts = dict[str, dict[str, ServerShare]]
+SharesOfTasks = dict[str, dict[str, ServerShare]]
 """Training → server → what it has of it."""
 
 
@@ -115,7 +115,7 @@ def rate_of(job: SharingJob, parts: Mapping[str, ServerShare]) -> float:
     return min(job.profile.rate(part.cpus / part.gpus, part.memory_gb / part.gpus) for part in parts.values())
 
 
-class Board:
+class SharingBoard:
     """Servers while they are being shared out.
 
     Attributes:
@@ -129,7 +129,7 @@ class Board:
             server.name: (server.cpus / server.gpus, server.memory_gb / server.gpus) if server.gpus else (0.0, 0.0)
             for server in servers
         }
-        self.parts: Parts = {}
+        self.parts: SharesOfTasks = {}
         self.on: dict[str, set[str]] = {server.name: set() for server in servers}
 
     def fits(self, name: str, gpus: int, cpus: float, memory_gb: float) -> bool:
@@ -161,7 +161,7 @@ class Board:
         part.cpus, part.memory_gb = cpus * part.gpus, memory_gb * part.gpus
 
 
-def tune(servers: Sequence[SharedServer], jobs: Sequence[SharingJob]) -> Parts:
+def tune(servers: Sequence[SharedServer], jobs: Sequence[SharingJob]) -> SharesOfTasks:
     """Servers, CPUs and memory for trainings whose GPUs are all there.
 
     Largest demand first. A training that finds no room with its demand is tried with its share, and then others
@@ -170,7 +170,7 @@ def tune(servers: Sequence[SharedServer], jobs: Sequence[SharingJob]) -> Parts:
     Raises:
         ValueError: there are not enough GPUs.
     """
-    board = Board(servers)
+    board = SharingBoard(servers)
     if sum(job.gpus for job in jobs) > sum(part.gpus for part in board.free.values()):
         raise ValueError("the trainings want more GPUs than there are")
     by_id = {job.id: job for job in jobs}
@@ -180,9 +180,9 @@ def tune(servers: Sequence[SharedServer], jobs: Sequence[SharingJob]) -> Parts:
     return board.parts
 
 
-def place_greedily(servers: Sequence[SharedServer], jobs: Sequence[SharingJob]) -> Parts:
+def place_greedily(servers: Sequence[SharedServer], jobs: Sequence[SharingJob]) -> SharesOfTasks:
     """The baseline of TUNE: each gets its whole demand or waits, and GPUs idle for want of CPUs or memory."""
-    board = Board(servers)
+    board = SharingBoard(servers)
     free = sum(part.gpus for part in board.free.values())
     for job in jobs:
         if free and place_one(board, job, within_share=False):
@@ -195,11 +195,11 @@ def _by_demand(job: SharingJob) -> tuple[float, float, float, str]:
     return (-job.gpus, -cpus * job.gpus, -memory_gb * job.gpus, job.id)
 
 
-def _within_share(board: Board, job: SharingJob, name: str) -> tuple[float, float]:
+def _within_share(board: SharingBoard, job: SharingJob, name: str) -> tuple[float, float]:
     return job.profile.demand_within(*board.shares[name])
 
 
-def place_one(board: Board, job: SharingJob, within_share: bool) -> bool:
+def place_one(board: SharingBoard, job: SharingJob, within_share: bool) -> bool:
     """Place on the tightest server that has room for all GPUs, else GPU by GPU; whether there was room."""
     demand = job.profile.demand
     wanted = {
@@ -220,7 +220,7 @@ def place_one(board: Board, job: SharingJob, within_share: bool) -> bool:
     return not missing
 
 
-def _make_room(board: Board, jobs: Mapping[str, SharingJob], job: SharingJob) -> None:
+def _make_room(board: SharingBoard, jobs: Mapping[str, SharingJob], job: SharingJob) -> None:
     """Bring others on servers with free GPUs within their shares, as far as it takes, and place the training."""
     missing = job.gpus
     for name in _with_free_gpus(board, job.gpus):
@@ -240,7 +240,7 @@ def _make_room(board: Board, jobs: Mapping[str, SharingJob], job: SharingJob) ->
     raise AssertionError("the GPUs were counted, so there is room")
 
 
-def _with_free_gpus(board: Board, gpus: int) -> list[str]:
+def _with_free_gpus(board: SharingBoard, gpus: int) -> list[str]:
     """The tightest server with so many free, else those with most."""
     free = {name: part.gpus for name, part in board.free.items() if part.gpus}
     enough = [name for name in free if free[name] >= gpus]
@@ -249,7 +249,7 @@ def _with_free_gpus(board: Board, gpus: int) -> list[str]:
     return sorted(free, key=lambda name: (-free[name], name))
 
 
-def _peers(board: Board, name: str) -> Iterator[str]:
+def _peers(board: SharingBoard, name: str) -> Iterator[str]:
     """Trainings on the server: those on few servers first, then those with most CPUs and memory per GPU."""
 
     def order(job: str) -> tuple[int, float, float, str]:
@@ -261,7 +261,7 @@ def _peers(board: Board, name: str) -> Iterator[str]:
 
 def split_optimally(
     server: SharedServer, jobs: Sequence[SharingJob], time_s: float, highs: Ask = HIGHS
-) -> tuple[Parts, str]:
+) -> tuple[SharesOfTasks, str]:
     """CPUs and memory for trainings that have their GPUs of this server, and why it is not the optimum.
 
     Each gets a point of its profile, the sum of their rates is largest, and no rate is below that at the share.
@@ -272,7 +272,7 @@ def split_optimally(
     Raises:
         ValueError: the trainings have more GPUs than the server offers.
     """
-    board = Board((server,))
+    board = SharingBoard((server,))
     if sum(job.gpus for job in jobs) > server.gpus:
         raise ValueError("the trainings want more GPUs than there are")
     points = [
@@ -324,7 +324,7 @@ _OPT_TIME_S = 2.0
 """For one node; it takes milliseconds."""
 
 
-Split = Callable[[SharedServer, Sequence[SharingJob]], Parts]
+Split = Callable[[SharedServer, Sequence[SharingJob]], SharesOfTasks]
 """Divides what a server offers beyond what is asked for among trainings that have their GPUs of it."""
 
 
@@ -386,7 +386,7 @@ def _speed_cached(part: NewPart, seen: WaitProfile) -> float:
     return 1 - seen.share_with(max(part.asks.cpus, 1), memory_mb) if seen.has_had(memory_mb) else 1.0
 
 
-def _optimally(server: SharedServer, jobs: Sequence[SharingJob]) -> Parts:
+def _optimally(server: SharedServer, jobs: Sequence[SharingJob]) -> SharesOfTasks:
     """OPT; where HiGHS proves nothing in time, the better one of what it found and TUNE."""
     found, why = split_optimally(server, jobs, _OPT_TIME_S)
     if not why:
@@ -394,7 +394,7 @@ def _optimally(server: SharedServer, jobs: Sequence[SharingJob]) -> Parts:
     return max(_tuned(server, jobs), found, key=lambda parts: sum(rate_of(job, parts[job.id]) for job in jobs))
 
 
-def _tuned(server: SharedServer, jobs: Sequence[SharingJob]) -> Parts:
+def _tuned(server: SharedServer, jobs: Sequence[SharingJob]) -> SharesOfTasks:
     return tune((server,), jobs)
 
 

@@ -96,7 +96,7 @@ class BackfillCycles:
 
 
 @quick
-class _Step(IntEnum):
+class _FragmentStep(IntEnum):
     IS_QUEUED = 0
     MAY_START = 1
     TRAINS = 2
@@ -129,7 +129,7 @@ class LentNodes:
         self.running_of: Counter[str] = Counter()
         self._gone_s: dict[int, float] = {}
         self._taken_s: dict[int, float] = {}
-        self._steps: list[tuple[float, int, _Step, int]] = []
+        self._steps: list[tuple[float, int, _FragmentStep, int]] = []
         self._order = count()
         self._numbers = count(1)
         self.queued: set[int] = set()
@@ -159,8 +159,8 @@ class LentNodes:
             self._fragments[number] = fragment
             self._on[self._place_of(fragment)] = number
             order_s, launch_s = min(self._timing.order_s, self._timing.launch_s), self._timing.launch_s
-            self._later(now_s + order_s, _Step.IS_QUEUED, number)
-            self._later(now_s + launch_s, _Step.MAY_START, number)
+            self._later(now_s + order_s, _FragmentStep.IS_QUEUED, number)
+            self._later(now_s + launch_s, _FragmentStep.MAY_START, number)
 
     def start(
         self,
@@ -189,7 +189,9 @@ class LentNodes:
             fragment = replace(self._fragments[number], limit_s=limit_s)
             self._fragments[number] = fragment
             if fragment.started_s is not None:
-                self._later(self._timing.limit_checked_s(fragment.started_s + limit_s), _Step.IS_TIMED_OUT, number)
+                self._later(
+                    self._timing.limit_checked_s(fragment.started_s + limit_s), _FragmentStep.IS_TIMED_OUT, number
+                )
 
     def release(self, nodes: Iterable[str], trainer: str | None, now_s: float) -> None:
         """End what has these nodes, in good order."""
@@ -282,15 +284,15 @@ class LentNodes:
             # It ended before: what was noted of its further life is still in the heap.
             if fragment is None:
                 continue
-            happened = happened or step not in (_Step.IS_QUEUED, _Step.MAY_START)
-            if step is _Step.IS_QUEUED and fragment.goes_on:
+            happened = happened or step not in (_FragmentStep.IS_QUEUED, _FragmentStep.MAY_START)
+            if step is _FragmentStep.IS_QUEUED and fragment.goes_on:
                 self.queued.add(number)
-            elif step is _Step.TRAINS and fragment.goes_on:
+            elif step is _FragmentStep.TRAINS and fragment.goes_on:
                 training[fragment.trainer].append(self._place_of(fragment))
-            elif step is _Step.IS_GONE:
+            elif step is _FragmentStep.IS_GONE:
                 self._end(fragment, fragment.end or End.RELEASED, at_s)
             # Its limit may have been changed since this was noted.
-            elif step is _Step.IS_TIMED_OUT and self._is_over(fragment, at_s):
+            elif step is _FragmentStep.IS_TIMED_OUT and self._is_over(fragment, at_s):
                 self._let_leave([fragment], End.TIMED_OUT, at_s, at_s + self._timing.leave_s)
         for trainer, nodes in training.items():
             self._runs[trainer].grow(nodes, now_s)
@@ -305,8 +307,8 @@ class LentNodes:
         self.running_of[fragment.trainer] += 1
         self._fragments[fragment.id] = _later_on(fragment, FragmentState.RUNNING, started_s=at_s)
         boot_s = self._runs[fragment.trainer].trainer.boot_s or self._timing.boot_s
-        self._later(at_s + boot_s, _Step.TRAINS, fragment.id)
-        self._later(self._timing.limit_checked_s(at_s + fragment.limit_s), _Step.IS_TIMED_OUT, fragment.id)
+        self._later(at_s + boot_s, _FragmentStep.TRAINS, fragment.id)
+        self._later(self._timing.limit_checked_s(at_s + fragment.limit_s), _FragmentStep.IS_TIMED_OUT, fragment.id)
 
     def _is_over(self, fragment: Fragment, at_s: float) -> bool:
         return fragment.goes_on and (fragment.started_s or at_s) + fragment.limit_s <= at_s
@@ -315,7 +317,7 @@ class LentNodes:
         self._fragments[fragment.id] = _later_on(fragment, FragmentState.LEAVING, end=end)
         self._gone_s[fragment.id] = gone_s
         self.queued.discard(fragment.id)
-        self._later(gone_s, _Step.IS_GONE, fragment.id)
+        self._later(gone_s, _FragmentStep.IS_GONE, fragment.id)
 
     def _end(self, fragment: Fragment, end: End, at_s: float) -> None:
         del self._fragments[fragment.id]
@@ -335,7 +337,7 @@ class LentNodes:
                 self.times.append(PlaceLease(place, fragment.trainer, fragment.started_s, until_s))
         self.ended.append(_later_on(fragment, FragmentState.ENDED, end=end, ended_s=at_s))
 
-    def _later(self, at_s: float, step: _Step, number: int) -> None:
+    def _later(self, at_s: float, step: _FragmentStep, number: int) -> None:
         if at_s < inf:
             # The running number answers equal instants in the order in which they were noted.
             heapq.heappush(self._steps, (at_s, next(self._order), step, number))

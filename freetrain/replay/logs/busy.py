@@ -151,7 +151,7 @@ def too_small(seen: int, total: int) -> InputError:
     )
 
 
-_Row = Mapping[str, str]
+_EventRow = Mapping[str, str]
 """A row of a file: its ``nodes``, and from ``start`` to ``end`` they were out of service."""
 
 
@@ -181,7 +181,7 @@ def take_out(busy: BusyTimes, window: LogWindow, options: ReadOptions, tally: Ro
     return busy
 
 
-def _read_node_states(path: Path, options: ReadOptions) -> Iterator[_Row]:
+def _read_node_states(path: Path, options: ReadOptions) -> Iterator[_EventRow]:
     """Events of nodes; those of whole clusters name none, and powered-down nodes are idle ones that save power."""
     for row in _rows(path, "sacctmgr show event -P"):
         state = row.get("state", "").upper()
@@ -190,7 +190,7 @@ def _read_node_states(path: Path, options: ReadOptions) -> Iterator[_Row]:
             yield row
 
 
-def _read_reservations(path: Path, options: ReadOptions) -> Iterator[_Row]:
+def _read_reservations(path: Path, options: ReadOptions) -> Iterator[_EventRow]:
     """Reservations, as sacctmgr or scontrol prints them."""
     text = read_source(path).decode(errors="replace")
     if "ReservationName=" in text:
@@ -206,11 +206,11 @@ def _read_reservations(path: Path, options: ReadOptions) -> Iterator[_Row]:
             yield row
 
 
-def _is_of_cluster(row: _Row, options: ReadOptions) -> bool:
+def _is_of_cluster(row: _EventRow, options: ReadOptions) -> bool:
     return options.cluster is None or row.get("cluster", "") in ("", options.cluster)
 
 
-def _rows(path: Path, command: str) -> Iterator[_Row]:
+def _rows(path: Path, command: str) -> Iterator[_EventRow]:
     lines = [line for line in read_source(path).decode(errors="replace").split("\n") if line.strip()]
     names = column_names(lines[0].split("|")) if lines else ()
     columns = column_positions(names, _ALIASES)
@@ -228,7 +228,7 @@ def _rows(path: Path, command: str) -> Iterator[_Row]:
 
 
 def _with_outages(
-    busy: BusyTimes, outages: Sequence[_Row], path: Path, timezone: str
+    busy: BusyTimes, outages: Sequence[_EventRow], path: Path, timezone: str
 ) -> tuple[BusyTimes, list[str]]:
     """The busy times with the outages of a file, and what is odd about these."""
     start_s, end_s = (

@@ -18,7 +18,7 @@ from freetrain.replay.logs.nodelists import MAX_NODES, NodeListError, expand
 from freetrain.replay.logs.toml_files import read_entry
 
 _Count = Annotated[StrictInt, Field(ge=1, le=MAX_NODES)]
-_Names = Annotated[StrictStr, Field(min_length=1)]
+_NodeNames = Annotated[StrictStr, Field(min_length=1)]
 _Gbit = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _GIB = 2.0**30
 _SEE = "See etc/machine.example.toml and docs/reference/logs.md."
@@ -104,11 +104,11 @@ class LoggedMachine:
 class _PoolEntry(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: _Names
-    nodes: _Count | _Names
+    name: _NodeNames
+    nodes: _Count | _NodeNames
     cores: _Count = 1
     gpus: Annotated[StrictInt, Field(ge=0)] = 0
-    partitions: tuple[_Names, ...] = ()
+    partitions: tuple[_NodeNames, ...] = ()
     shared: StrictBool = False
     nodes_per_leaf: Annotated[StrictInt, Field(ge=0)] = 0
     memory_gib: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
@@ -128,7 +128,7 @@ class _LinksEntry(BaseModel):
 class _MachineEntry(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: _Names
+    name: _NodeNames
     links: _LinksEntry = _LinksEntry()
     pools: Annotated[tuple[_PoolEntry, ...], Field(min_length=1)]
 

@@ -24,8 +24,8 @@ from freetrain.replay.logs.nodelists import (
 from freetrain.replay.logs.parsed import RowTally, distinct_texts, filtered
 from freetrain.showing.words import natural_order
 
-_Nodes = NDArray[np.int32]
-_Taken = tuple[_Nodes, NDArray[np.int32]]
+_NodeNumbers = NDArray[np.int32]
+_Taken = tuple[_NodeNumbers, NDArray[np.int32]]
 _OF_ROWS = ("file", "line", "nodes", "node_list")
 _IN_ARRAYS = ("start_s", "end_s", "cores")
 """Columns that nobody needs once runs are placed: what is kept of each row decides how large a log can be read."""
@@ -45,7 +45,7 @@ class PackingGroup:
         shared: jobs take cores; otherwise whole nodes.
     """
 
-    position: _Nodes
+    position: _NodeNumbers
     cores: NDArray[np.int32]
     shared: bool
 
@@ -65,7 +65,7 @@ class PackedJobs:
         missing_nodes: nodes (or shares of one) for which there was no room, shape (jobs,).
     """
 
-    node: _Nodes
+    node: _NodeNumbers
     count: NDArray[np.int64]
     cores: NDArray[np.int32]
     missing_nodes: NDArray[np.float64]
@@ -87,7 +87,7 @@ def pack(
     free = cores.copy()
     running: list[tuple[float, int]] = []
     taken: dict[int, _Taken] = {}
-    nodes: list[_Nodes] = [np.empty(0, np.int32)] * len(start_s)
+    nodes: list[_NodeNumbers] = [np.empty(0, np.int32)] * len(start_s)
     held = nodes.copy()
     missing = np.zeros(len(start_s))
     # Stable: of jobs with one start the earlier row is placed first, so that equal logs give equal holes.
@@ -106,7 +106,7 @@ def pack(
     return PackedJobs(_joined(nodes), count, _joined(held), missing)
 
 
-def _joined(several: list[_Nodes]) -> _Nodes:
+def _joined(several: list[_NodeNumbers]) -> _NodeNumbers:
     return np.concatenate(several) if several else np.empty(0, np.int32)
 
 

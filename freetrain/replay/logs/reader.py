@@ -33,7 +33,7 @@ from freetrain.replay.logs.times import find_zone
 from freetrain.replay.logs.traces import PARQUET, is_json, rows_of_json, rows_of_parquet, with_sacct_header
 from freetrain.replay.logs.window import LogWindow, choose_window, time_covered_by_events
 
-Progress = Callable[[str], None]
+ReadProgress = Callable[[str], None]
 
 
 @dataclass(slots=True)
@@ -46,7 +46,9 @@ class _Source:
     options: ReadOptions
 
 
-def read_site_log(paths: Sequence[Path], options: ReadOptions, progress: Progress = lambda stage: None) -> SiteLog:
+def read_site_log(
+    paths: Sequence[Path], options: ReadOptions, progress: ReadProgress = lambda stage: None
+) -> SiteLog:
     """Read a log, in one file or several (``-``: standard input), and find the machine's holes.
 
     Raises:
@@ -70,7 +72,7 @@ def read_site_log(paths: Sequence[Path], options: ReadOptions, progress: Progres
 
 
 def _site_log(
-    use: LoggedUse, kind: LogFormat, options: ReadOptions, tally: RowTally, progress: Progress
+    use: LoggedUse, kind: LogFormat, options: ReadOptions, tally: RowTally, progress: ReadProgress
 ) -> SiteLog:
     progress("finding holes")
     window = choose_window(use.proof, options.from_s, options.until_s)
@@ -196,7 +198,7 @@ def _refuse_unfit(options: ReadOptions, kind: LogFormat) -> None:
             raise InputError(f"{name} has no meaning for a log in the format {kind}.", "Leave it out.")
 
 
-def _read_jobs(sources: list[_Source], options: ReadOptions, tally: RowTally, progress: Progress) -> LoggedUse:
+def _read_jobs(sources: list[_Source], options: ReadOptions, tally: RowTally, progress: ReadProgress) -> LoggedUse:
     files: list[ParsedFile] = []
     for number, source in enumerate(sources):
         progress(f"reading {source.name}")
@@ -212,7 +214,9 @@ def _read_jobs(sources: list[_Source], options: ReadOptions, tally: RowTally, pr
     return jobs_on_nodes(files, options, tally)
 
 
-def _read_events(sources: list[_Source], options: ReadOptions, tally: RowTally, progress: Progress) -> LoggedUse:
+def _read_events(
+    sources: list[_Source], options: ReadOptions, tally: RowTally, progress: ReadProgress
+) -> LoggedUse:
     progress("reading node events")
     events = pl.concat(
         read_node_events(source.pieces, number, options.timezone, tally) for number, source in enumerate(sources)

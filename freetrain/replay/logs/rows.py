@@ -223,7 +223,7 @@ class MendedRows:
 def mend(lines: Lines, broken: NDArray[np.int64], layout: RowLayout) -> MendedRows:
     """Mend what can be mended of the broken lines (ascending), by their separators or by their fields."""
     mended = MendedRows()
-    runs = _Runs(lines, broken, layout.separators)
+    runs = _BrokenLines(lines, broken, layout.separators)
     at = 0
     while at < len(broken):
         line, separators = int(broken[at]), int(lines.separators[broken[at]])
@@ -239,7 +239,7 @@ def mend(lines: Lines, broken: NDArray[np.int64], layout: RowLayout) -> MendedRo
     return mended
 
 
-class _Runs:
+class _BrokenLines:
     """Broken lines, with what is needed to join neighbours without looking at each of them again."""
 
     def __init__(self, lines: Lines, broken: NDArray[np.int64], expected: int) -> None:
@@ -269,7 +269,7 @@ class _Runs:
             texts.append(following)
 
 
-def _mend_at(runs: _Runs, at: int, layout: RowLayout) -> tuple[list[str], int] | None:
+def _mend_at(runs: _BrokenLines, at: int, layout: RowLayout) -> tuple[list[str], int] | None:
     """A row's fields, the surplus given to free-text columns, and its lines; None if no way makes sense."""
     separator = runs.lines.separator
     for texts in runs.joined(at, layout.begins):

@@ -242,7 +242,7 @@ def _one_per_gap(columns: list[int], fixed: list[int]) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Section:
+class _TextSection:
     """Neighbouring lines of one form: from where to where, and where the headers among them begin."""
 
     form: Form
@@ -312,7 +312,7 @@ def _renamed(headers: list[Header], columns: tuple[str, ...], name: str) -> list
     return [replace(headers[0], text=headers[0].separator.join(columns)), *headers[1:]]
 
 
-def _sections(data: bytes, begin: int, form: Form | None, headers: list[Header], name: str) -> list[_Section]:
+def _sections(data: bytes, begin: int, form: Form | None, headers: list[Header], name: str) -> list[_TextSection]:
     """The sections of a text that begins with rows of this form (None: with the first header)."""
     found: list[tuple[Form, int, list[int]]] = [] if form is None else [(form, begin, [])]
     for header in headers:
@@ -321,11 +321,11 @@ def _sections(data: bytes, begin: int, form: Form | None, headers: list[Header],
             found.append((_form_of(header, name, trailing), header.begin, []))
         found[-1][2].append(header.begin)
     ends = [*(begin for _, begin, _ in found[1:]), len(data)]
-    return [_Section(*section, end) for section, end in zip(found, ends, strict=False)]
+    return [_TextSection(*section, end) for section, end in zip(found, ends, strict=False)]
 
 
 def _split(
-    data: bytes, section: _Section, lines_before: int, goes_on: bool
+    data: bytes, section: _TextSection, lines_before: int, goes_on: bool
 ) -> tuple[pl.DataFrame, list[tuple[int, str]], bytes]:
     """A section's rows, line and reason of lost ones, and the end of its text that is left for the next piece."""
     form, is_all = section.form, section.begin == 0 and section.end == len(data)

@@ -28,13 +28,13 @@ from freetrain.core.holes import (
     taken,
 )
 from freetrain.core.place import new_place, node_of
+from freetrain.core.throughput import Floats
 from freetrain.replay.logs.busy import BusyTimes
 from freetrain.replay.logs.machine import NodeSizes
 from freetrain.replay.logs.model import IdlePart, IdleShares, TaskPlaces, TaskRequest, TaskRoom
 from freetrain.replay.logs.placing import PlacedJobs, nodes_used_whole, spread_evenly
 
-Numbers = NDArray[np.float64]
-_Kind = TypeVar("_Kind", np.float64, np.bool_)
+_ScalarT = TypeVar("_ScalarT", np.float64, np.bool_)
 _Part = TypeVar("_Part", IdlePart, TaskRoom)
 _INEXACT = 1e-6
 """Sums of jobs spread over several nodes are off by so much at most."""
@@ -52,8 +52,8 @@ class HeldAmount:
         by_row: ``amount`` is by row of the busy times: what jobs hold differs from node to node.
     """
 
-    amount: Numbers
-    known: Numbers
+    amount: Floats
+    known: Floats
     least: float
     by_row: bool = False
 
@@ -77,24 +77,24 @@ class Stretches:
     sign: NDArray[np.int8]
     node: NDArray[np.int32]
     first: NDArray[np.int64]
-    at_s: Numbers
-    lasts_s: Numbers
+    at_s: Floats
+    lasts_s: Floats
     has_jobs: NDArray[np.bool_]
     jobs: int
     nodes: int
 
-    def of_jobs(self, given: NDArray[_Kind], by_row: bool = False) -> NDArray[_Kind]:
+    def of_jobs(self, given: NDArray[_ScalarT], by_row: bool = False) -> NDArray[_ScalarT]:
         """What is given by job, or by row of the busy times, by stretch; 0 where a node is out of service."""
         own = given[np.minimum(self.rows if by_row else self.job, len(given) - 1)]
         own[self.job >= self.jobs] = 0
         return own[self.row]
 
-    def held(self, amount: Numbers) -> Numbers:
+    def held(self, amount: Floats) -> Floats:
         """What jobs hold together during each stretch, of so much by stretch."""
-        sums: Numbers = np.cumsum(amount * self.sign)
+        sums: Floats = np.cumsum(amount * self.sign)
         return sums
 
-    def by_node(self, values: Numbers, added_up: np.ufunc = np.add) -> Numbers:
+    def by_node(self, values: Floats, added_up: np.ufunc = np.add) -> Floats:
         """Sums by node (``np.maximum``: the most), shape (nodes,); 0 where nothing happens."""
         found = np.zeros(self.nodes)
         if len(self.first):
@@ -109,9 +109,9 @@ class FreeAmount:
     ``amount`` is nan where a job is there of which the log does not say what it holds.
     """
 
-    size: Numbers
+    size: Floats
     is_least: bool
-    amount: Numbers
+    amount: Floats
 
 
 def stretches_of(busy: BusyTimes, nodes: slice, rows: NDArray[np.int32], jobs: int, window: Holes) -> Stretches:
@@ -251,7 +251,7 @@ def _parts_of(
     nodes: slice,
     task: TaskRequest | None,
     known_kinds: Collection[str],
-) -> tuple[Numbers, Mapping[str, IdlePart], TaskRoom | None]:
+) -> tuple[Floats, Mapping[str, IdlePart], TaskRoom | None]:
     """Of some nodes: seconds in which they were partly used, their idle parts, and room for tasks."""
     of_one = stretches.of_jobs(alone)
     free = {what: free_of(stretches, amount, of_one, nodes) for what, amount in held.items()}
@@ -327,7 +327,7 @@ def _spread(placed: PlacedJobs, alone: NDArray[np.bool_], window: Holes) -> floa
     return float(held_s[~alone].sum()) / together_s if together_s > 0 else 0.0
 
 
-def times_that_fit(parts: Iterable[tuple[Numbers, float, float]], shape: int) -> NDArray[np.int64]:
+def times_that_fit(parts: Iterable[tuple[Floats, float, float]], shape: int) -> NDArray[np.int64]:
     """How many tasks fit at once, the scarcest of what they ask for deciding, shape (shape,).
 
     Of each resource: what is free of it (nan: unknown), what is kept back of each node, and what a task takes.

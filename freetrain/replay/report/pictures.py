@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from freetrain.core.throughput import Floats
 from freetrain.errors import FreetrainError
 from freetrain.replay.report.series import (
     MAX_BINS,
@@ -21,7 +22,6 @@ from freetrain.replay.report.series import (
     HoleLengths,
     NodeGrid,
     NodesOverTime,
-    Numbers,
     Rhythm,
     SamplesOverTime,
 )
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _POINTS_PER_INCH = 72
 _VARIABLES = {colour: f"var(--{name})" for name, colour in palette.LIGHT.items()}
 _FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
-_Line = tuple[Numbers, str, str, Any]
+_Line = tuple[Floats, str, str, Any]
 _BOTTOM = 46
 _ROWS = 17
 _DATE_WIDTH = 7.0

@@ -9,11 +9,12 @@ from math import ceil
 import numpy as np
 
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes
+from freetrain.core.throughput import Floats
 from freetrain.replay.course import ReplayRecord
 from freetrain.replay.logs.model import TaskRequest
 from freetrain.replay.logs.parsed import RowCount
 from freetrain.replay.outcome import ReplayOutcome, ShareOutcome, SiteOutcome, ratio
-from freetrain.replay.report.series import Numbers, idle_steps
+from freetrain.replay.report.series import idle_steps
 from freetrain.replay.study import Study
 from freetrain.replay.trainer_run import TrainerRun
 from freetrain.showing.words import (
@@ -317,10 +318,10 @@ def about_plateau(holes: Holes, runs: Sequence[TrainerRun], max_running: int) ->
     return f"{limited}About {number(suffices)} (--max-running {suffices}) could use 99 % of all."
 
 
-def _beyond_s(level: Numbers, lasts_s: Numbers, reach: float) -> float:
+def _beyond_s(level: Floats, lasts_s: Floats, reach: float) -> float:
     return float((np.maximum(level - reach, 0.0) * lasts_s).sum())
 
 
-def _level_for_all_but(level: Numbers, lasts_s: Numbers, left_s: float) -> int:
+def _level_for_all_but(level: Floats, lasts_s: Floats, left_s: float) -> int:
     """The lowest number of nodes above which no more than so many node-seconds lie."""
     return bisect_left(range(int(level.max())), True, key=lambda reach: _beyond_s(level, lasts_s, reach) <= left_s)

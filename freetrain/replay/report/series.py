@@ -12,13 +12,13 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes
+from freetrain.core.throughput import Floats
 from freetrain.replay.course import ReplayRecord, Timeline
 from freetrain.replay.logs.window import clock_hours
 from freetrain.replay.study import Study
 from freetrain.showing.words import amount, count, share
 
 MAX_BINS = 600
-Numbers = NDArray[np.float64]
 
 _DAY_S = 86_400.0
 _LENGTHS_S: tuple[tuple[float, str], ...] = (
@@ -49,9 +49,9 @@ class NodesOverTime:
         idle_nodes: idle nodes in each bin on average, lent ones included, shape (bins,).
     """
 
-    edges_s: Numbers
-    idle_nodes: Numbers
-    lent_nodes: Numbers
+    edges_s: Floats
+    idle_nodes: Floats
+    lent_nodes: Floats
     mean_idle_nodes: float
 
 
@@ -63,10 +63,10 @@ class SamplesOverTime:
         at_s: instants, the window's start and end included, shape (points,).
     """
 
-    at_s: Numbers
-    allowed: Numbers
-    dedicated: Numbers
-    daemon: Numbers | None = None
+    at_s: Floats
+    allowed: Floats
+    dedicated: Floats
+    daemon: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +75,10 @@ class HoleLengths:
 
     labels: tuple[str, ...]
     holes: NDArray[np.int64]
-    node_hours: Numbers
+    node_hours: Floats
 
 
-def bin_means(at_s: ArrayLike, value: ArrayLike, edges_s: Numbers) -> Numbers:
+def bin_means(at_s: ArrayLike, value: ArrayLike, edges_s: Floats) -> Floats:
     """Means over bins of a step function that is 0 at first and ``value[i]`` from ``at_s[i]`` on.
 
     Areas are preserved: the means × the widths of their bins add up to the function's integral.
@@ -89,7 +89,7 @@ def bin_means(at_s: ArrayLike, value: ArrayLike, edges_s: Numbers) -> Numbers:
     )
     values = np.concatenate([[0.0], values])
     area = np.concatenate([[0.0], np.cumsum(values * np.diff(at))])
-    means: Numbers = np.diff(np.interp(edges_s, at, area)) / np.diff(edges_s)
+    means: Floats = np.diff(np.interp(edges_s, at, area)) / np.diff(edges_s)
     return means
 
 
@@ -99,12 +99,12 @@ def nodes_over_time(holes: Holes, timeline: Timeline, bins: int = MAX_BINS) -> N
     return NodesOverTime(edges_s, *node_means(holes, timeline, edges_s), holes.mean_idle_nodes)
 
 
-def node_means(holes: Holes, timeline: Timeline, edges_s: Numbers) -> tuple[Numbers, Numbers]:
+def node_means(holes: Holes, timeline: Timeline, edges_s: Floats) -> tuple[Floats, Floats]:
     """Idle and lent nodes on average between these instants."""
     return bin_means(*idle_steps(holes), edges_s), bin_means(timeline.at_s, timeline.lent_nodes, edges_s)
 
 
-def idle_steps(holes: Holes) -> tuple[Numbers, Numbers]:
+def idle_steps(holes: Holes) -> tuple[Floats, Floats]:
     """When the number of idle nodes changes, in order, and how many are idle from then on."""
     at_s = np.concatenate([holes.start_s, holes.end_s])
     change = np.concatenate([np.ones(len(holes)), -np.ones(len(holes))])
@@ -121,10 +121,10 @@ def samples_over_time(study: Study, points: int = MAX_BINS) -> SamplesOverTime:
     return SamplesOverTime(at_s, _samples_at(study.record, at_s), alone, daemon)
 
 
-def _samples_at(record: ReplayRecord, at_s: Numbers) -> Numbers:
+def _samples_at(record: ReplayRecord, at_s: Floats) -> Floats:
     holes, timeline = record.holes, record.timeline
     known_s = [holes.from_s, *timeline.at_s, holes.until_s]
-    samples: Numbers = np.interp(at_s, known_s, [0.0, *timeline.samples, record.samples])
+    samples: Floats = np.interp(at_s, known_s, [0.0, *timeline.samples, record.samples])
     return samples
 
 
@@ -224,10 +224,10 @@ def _shares(
 class Rhythm:
     """Idle and lent nodes on average, by hour of the day and by day of the week, as the site's clocks count."""
 
-    idle_by_hour: Numbers
-    lent_by_hour: Numbers
-    idle_by_day: Numbers
-    lent_by_day: Numbers
+    idle_by_hour: Floats
+    lent_by_hour: Floats
+    idle_by_day: Floats
+    lent_by_day: Floats
 
 
 def find_rhythm(holes: Holes, timeline: Timeline, zone: tzinfo) -> Rhythm | None:
@@ -281,7 +281,7 @@ def _hours(holes: Holes, timeline: Timeline, zone: tzinfo) -> pl.DataFrame:
     )
 
 
-def _means(hours: pl.DataFrame, group: str, groups: int) -> Iterator[Numbers]:
+def _means(hours: pl.DataFrame, group: str, groups: int) -> Iterator[Floats]:
     """Idle and lent nodes on average, by hour or weekday; one that the window does not have counts as 0."""
     number = hours[group].to_numpy()
     lasts_s = np.maximum(np.bincount(number, hours["lasts_s"], groups), 1e-9)

@@ -15,17 +15,20 @@ from freetrain.durations import parse_duration
 NOTHING = frozenset({"", "(null)", "N/A", "Unknown", "None", "NONE", "n/a"})
 """Slurm's words for a value that is not there."""
 
+Row = Mapping[str, str]
+"""Fields of one of Slurm's records by their names, as it shows them."""
 
-_Facts = TypeVar("_Facts")
+
+_ParsedT = TypeVar("_ParsedT")
 
 
-class KnownRows(Generic[_Facts]):
+class KnownRows(Generic[_ParsedT]):
     """Facts of the rows of the last answer: a row that comes again is not read again, and has the same objects."""
 
     def __init__(self) -> None:
-        self._facts: dict[str, _Facts] = {}
+        self._facts: dict[str, _ParsedT] = {}
 
-    def read(self, rows: Iterable[str], facts_of: Callable[[str], _Facts]) -> list[_Facts]:
+    def read(self, rows: Iterable[str], facts_of: Callable[[str], _ParsedT]) -> list[_ParsedT]:
         """The facts of all rows of an answer; those of rows that it does not have are forgotten."""
         known = self._facts
         read = [(row, known[row] if row in known else facts_of(row)) for row in rows]

@@ -44,7 +44,7 @@ _A_DAY = "1-00:00:00"
 
 
 @dataclass(frozen=True)
-class Plan:
+class MendingPlan:
     """Changes after which nothing is unsafe.
 
     Attributes:
@@ -71,7 +71,7 @@ class Advice:
     """
 
     findings: Sequence[Finding]
-    plan: Plan | None
+    plan: MendingPlan | None
 
 
 def advise(site: Site, premise: Premise) -> Advice:
@@ -104,7 +104,7 @@ def harmless(site: Site, queue: FragmentQueue, finding: Finding) -> Finding:
     return finding if is_harmless else finding.without_lines()
 
 
-def best_plan(site: Site, premise: Premise) -> Plan | None:
+def best_plan(site: Site, premise: Premise) -> MendingPlan | None:
     """The plan that touches the site least; None: no premise that was tried has one."""
     plans = [plan for queue in premises(site, premise.queue) if (plan := _plan(site, premise, queue)) is not None]
     return min(plans, key=lambda plan: _cost(site, plan), default=None)
@@ -181,7 +181,7 @@ def _unmended(site: Site, premise: Premise) -> list[Finding]:
     return [*missing, *(judge_harm(site, premise) if is_there else ())]
 
 
-def _plan(site: Site, premise: Premise, queue: FragmentQueue) -> Plan | None:
+def _plan(site: Site, premise: Premise, queue: FragmentQueue) -> MendingPlan | None:
     """Plan that mends all that is unsafe where fragments run in this queue; None: something cannot be mended."""
     wanted = {"partition": queue.partition, "qos": queue.qos}
     settings = [setting(key, name) for key, name in wanted.items() if name != getattr(premise.queue, key)]
@@ -195,7 +195,7 @@ def _plan(site: Site, premise: Premise, queue: FragmentQueue) -> Plan | None:
         unsafe = [finding for finding in findings if finding.is_unsafe]
         if not unsafe:
             changes[root] = (*changes.get(root, ()), *settings)
-            return Plan(queue, after, changes)
+            return MendingPlan(queue, after, changes)
         before = len(typed)
         for finding in unsafe:
             # What follows from changes belongs to the finding that they mend.
@@ -273,7 +273,7 @@ def _new_limits(before: Site, after: Site) -> Iterator[Finding]:
             yield error(f"Jobs with QOS {name} would have a limit ({key}={limit}).")
 
 
-def _cost(site: Site, plan: Plan) -> tuple[int, int, int]:
+def _cost(site: Site, plan: MendingPlan) -> tuple[int, int, int]:
     changes = plan.all_changes
     settings = sum(change.target is Target.SETTINGS for change in changes)
     theirs = sum(_is_the_sites(site, plan.queue, change) for change in changes)
@@ -292,7 +292,7 @@ def _is_the_sites(site: Site, queue: FragmentQueue, change: SiteChange) -> bool:
     return True
 
 
-def _with_changes(site: Site, plan: Plan, finding: Finding, changes: Sequence[SiteChange]) -> Finding:
+def _with_changes(site: Site, plan: MendingPlan, finding: Finding, changes: Sequence[SiteChange]) -> Finding:
     if not changes:
         return finding
     concerned = [_concerned(site, change) for change in changes if _is_the_sites(site, plan.queue, change)]

@@ -9,7 +9,8 @@ from functools import partial
 
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.slurm.parsing import fold_nodes
-from freetrain.slurm.site.facts import Row, Site, names_of
+from freetrain.slurm.parsing.words import Row
+from freetrain.slurm.site.facts import Site, names_of
 
 NEW_QOS = {
     "Preempt": "", "PreemptMode": "cluster", "GraceTime": "00:00:00", "PreemptExemptTime": "", "Priority": "0",

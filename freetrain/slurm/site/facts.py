@@ -11,12 +11,11 @@ from math import inf
 from freetrain.core.node import Partition, Reservation
 from freetrain.durations import parse_duration
 from freetrain.slurm.parsing.hardware import parse_partition
+from freetrain.slurm.parsing.words import Row
 from freetrain.slurm.queries import ASSOCIATION_FIELDS, QOS_FIELDS
 from freetrain.slurm.settings import SlurmSettings, parse_over_time, settings_of
 
 Names = frozenset[str]
-Row = Mapping[str, str]
-"""The fields of one of Slurm's records, as it shows them."""
 
 BY_PARTITION, BY_QOS = "preempt/partition_prio", "preempt/qos"
 USUAL_QOS = "normal"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import inf
 
 from freetrain.slurm.finding import Finding, error_if
+from freetrain.slurm.parsing.words import Row
 from freetrain.slurm.site.changes import SiteChange
-from freetrain.slurm.site.facts import Row
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from freetrain.elastic.feeding.parts import Packet, room_for
-from freetrain.elastic.worlds.collectives import decode, encode
+from freetrain.elastic.worlds.exchange import decode, encode
 from freetrain.errors import InputError
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from freetrain.elastic.training.state import attach_tensors, detach_tensors, with_plain_numbers
-from freetrain.elastic.worlds.collectives import decode, encode
+from freetrain.elastic.worlds.exchange import decode, encode
 
 
 def test_a_state_is_what_it_was_when_it_is_filled_again_also_where_places_are_written_alike() -> None:

@@ -5,7 +5,7 @@ from typing import cast
 import pytest
 import torch
 
-from freetrain.elastic.worlds.collectives import broadcast_tensors
+from freetrain.elastic.worlds.exchange import broadcast_tensors
 from freetrain.elastic.worlds.world import World
 
 ORDERED, LAST = torch.contiguous_format, torch.channels_last

@@ -21,9 +21,9 @@ from freetrain.policies.stages import AsAsked
 from freetrain.policies.synergy import mechanisms as room
 from freetrain.policies.synergy.experiment import PROFILES
 from freetrain.policies.synergy.mechanisms import (
-    Parts,
     Profile,
     SharedServer,
+    SharesOfTasks,
     SharingJob,
     place_greedily,
     rate_of,
@@ -42,11 +42,11 @@ def jobs_of(models: str, gpus: int = 1, profiles: dict[str, Profile] = PROFILES)
     return [SharingJob(f"{row}-{model}", gpus, profiles[model]) for row, model in enumerate(models.split())]
 
 
-def total(jobs: list[SharingJob], parts: Parts) -> float:
+def total(jobs: list[SharingJob], parts: SharesOfTasks) -> float:
     return sum(rate_of(job, parts[job.id]) for job in jobs)
 
 
-def assert_within(servers: tuple[SharedServer, ...], jobs: list[SharingJob], parts: Parts) -> None:
+def assert_within(servers: tuple[SharedServer, ...], jobs: list[SharingJob], parts: SharesOfTasks) -> None:
     """No server is overdrawn, and everyone has its GPUs."""
     for server in servers:
         here = [mine[server.name] for mine in parts.values() if server.name in mine]

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from freetrain.core.node import Partition
 from freetrain.durations import show_duration
 from freetrain.slurm.parsing import fold_nodes, parse_partitions
+from freetrain.slurm.parsing.words import Row
 from freetrain.slurm.queries import ASSOCIATION_FIELDS, QOS_FIELDS
 from freetrain.slurm.settings import parse_conf
 from freetrain.slurm.site.changes import NEW_QOS
-from freetrain.slurm.site.facts import Row, Site
+from freetrain.slurm.site.facts import Site
 
 
 def site_of(

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.node import Partition
 from freetrain.slurm.finding import warning
-from freetrain.slurm.site.advice import Plan, advise, best_plan, harmless
+from freetrain.slurm.parsing.words import Row
+from freetrain.slurm.site.advice import MendingPlan, advise, best_plan, harmless
 from freetrain.slurm.site.changes import qos
-from freetrain.slurm.site.facts import Row, Site
+from freetrain.slurm.site.facts import Site
 from freetrain.slurm.site.harm import Premise, judge_harm
 from freetrain.slurm.site.preemption import is_of_fragments, kinds_of, may_preempt
 from freetrain.slurm.site.terms import judge_terms
@@ -49,18 +50,18 @@ def without_preemption(partitions: dict[str, Row]) -> Site:
     return Site({"PreemptType": "preempt/none", "PreemptMode": "OFF"}, partitions)
 
 
-def plan_of(site: Site, partition: str = "freetrain", qos: str = "") -> Plan:
+def plan_of(site: Site, partition: str = "freetrain", qos: str = "") -> MendingPlan:
     plan = best_plan(site, Premise(FragmentQueue(partition, qos)))
     assert plan is not None
     check(site, plan, FragmentQueue(partition, qos))
     return plan
 
 
-def lines(plan: Plan) -> list[str]:
+def lines(plan: MendingPlan) -> list[str]:
     return [line for change in plan.all_changes for line in change.line.splitlines()]
 
 
-def check(site: Site, plan: Plan, meant: FragmentQueue) -> None:
+def check(site: Site, plan: MendingPlan, meant: FragmentQueue) -> None:
     """Nothing is unsafe after it, and each pair of the site's kinds of jobs is as it was; none is locked out."""
     assert not any(finding.is_unsafe for finding in judge_harm(plan.site, Premise(plan.queue)))
     own = [plan.queue] + ([meant] if meant.partition == plan.queue.partition and not meant.qos else [])
@@ -232,7 +233,7 @@ def test_whatever_the_site_and_the_premise_advice_mends_and_changes_nothing_for_
         assert set(plan_lines(advice.plan)) == {line for change in printed for line in change.line.splitlines()}
 
 
-def plan_lines(plan: Plan) -> list[str]:
+def plan_lines(plan: MendingPlan) -> list[str]:
     return [line for change in plan.all_changes for line in change.line.splitlines()]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.slurm.finding import Finding
-from freetrain.slurm.site.facts import Row
+from freetrain.slurm.parsing.words import Row
 from freetrain.slurm.site.harm import Premise, judge_harm
 from freetrain.slurm.site.preemption import exempt_s
 from tests.slurm.site.rows import association_row, qos_row, site_of
