@@ -1,4 +1,4 @@
-"""Runs side by side: what they differ in, and what they came to."""
+"""Runs side by side: their differences and their figures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from freetrain.store import RunStatus, RunSummary
 
 @dataclass(frozen=True, slots=True)
 class RunFigures:
-    """What a replay came to in one way of it; None: that is not known.
+    """Figures of a replay in one way of it; None: not known.
 
     Attributes:
         lent: part of the idle node-hours that was lent.

@@ -1,4 +1,4 @@
-"""The course of a replay: what every replay keeps of how it goes, and what comes of it.
+"""The course of a replay: admission, timeline and record, the same for every replay.
 
 The timeline (nodes, rates, who had which pictured node when), links between leaf switches, the best division at
 every instant, and the forecasts: noted after each event, for the outcome and for the report.
@@ -45,7 +45,7 @@ class Costs:
 
     @property
     def given(self) -> dict[str, Any]:
-        """Those that are given, by the names that they have in a trainer."""
+        """Costs that are given, by the names that they have in a trainer."""
         names = ("scale_up_s", "scale_down_s", "forced_loss_s", "start_s", "boot_s")
         return {name: seconds for name in names if (seconds := getattr(self, name)) is not None}
 
@@ -57,7 +57,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class ReplaySetup:
-    """What every replay is given beside its log: trainers, how it is decided, and where decisions go."""
+    """Input of every replay beside its log: trainers, how it is decided, and where decisions go."""
 
     trainers: Iterable[Trainer]
     goal: Goal
@@ -76,11 +76,11 @@ class CourseCluster(Protocol):
 
     @property
     def lent_nodes(self) -> int:
-        """How many idle nodes a trainer has."""
+        """Number of idle nodes that trainers have."""
 
     @property
     def idle_nodes(self) -> int:
-        """How many nodes are idle, lent ones included."""
+        """Number of idle nodes, lent ones included."""
 
     def holder_of(self, node: str) -> str | None:
         """Holder of this node: a trainer's id, "" where it is idle, None where it is busy."""
@@ -95,7 +95,7 @@ class Timeline:
     Attributes:
         pictured: the nodes whose leases are kept, spread evenly over those that are ever idle, numbers in their
             names in order.
-        ever_idle_nodes: how many are.
+        ever_idle_nodes: number of nodes that are ever idle.
     """
 
     def __init__(self, holes: Holes) -> None:
@@ -168,12 +168,12 @@ class LeafLinks:
 
     @property
     def bytes(self) -> float | None:
-        """That went from leaf to leaf; None: no switches are known, or nobody's gradients."""
+        """Bytes that went from leaf to leaf; None: no switches are known, or nobody's gradients."""
         return self._bytes
 
     @property
     def mean(self) -> float | None:
-        """Of a training that has nodes; None: no switches are known, or nobody trained."""
+        """Links between leaves of a training that has nodes; None: no switches are known, or nobody trained."""
         return self._link_s / self._ring_s if self._ring_s > 0 else None
 
     def _links_of(self, run: TrainerRun) -> int:
@@ -188,10 +188,10 @@ class LeafLinks:
 
 @dataclass(frozen=True, slots=True)
 class SiteImpact:
-    """What a replay as the daemon would have gone costs the site.
+    """Impact on the site of a replay as the daemon would have gone.
 
     Attributes:
-        delays_s: of those that had to wait for fragments, how long.
+        delays_s: seconds that each job waited which had to wait for fragments.
         lent_node_s: seconds of idle nodes on which fragments ran, whether a training was on them or not yet.
     """
 
@@ -202,15 +202,15 @@ class SiteImpact:
 
 @dataclass(frozen=True, slots=True)
 class ReplayRecord:
-    """The record of a replay: what came of it.
+    """Record of a replay: its trainers, timeline, best division and forecasts.
 
     Attributes:
         runs: every trainer that came in, in order.
         oracle_work: work of the best division at every instant, changes costing nothing.
-        forecast: how good the forecasts of the ends of holes were, whether they were used or not.
+        forecast: score of the forecasts of the ends of holes, whether they were used or not.
         leaf_links: links between leaves in a training's ring, mean over time; None: no switches are known.
-        leaf_bytes: that went from leaf to leaf; None: no switches are known, or nobody's gradients.
-        leases: who had which place when, where places on shared nodes were lent.
+        leaf_bytes: bytes that went from leaf to leaf; None: no switches are known, or nobody's gradients.
+        leases: places that trainers had and when, where places on shared nodes were lent.
         wall_s: seconds that the replay took; two records are equal without it.
     """
 
@@ -233,7 +233,7 @@ class ReplayRecord:
 
     @property
     def work(self) -> float:
-        """What was trained, in the objective's unit."""
+        """Work of all trainers, in the objective's unit."""
         return sum(run.work for run in self.runs)
 
     @property
@@ -274,14 +274,14 @@ class _Population:
 
 
 class Course:
-    """How a replay goes.
+    """Course of a replay: lets trainers in, keeps timeline and journal, and makes the record.
 
     Args:
         cluster: what is replayed; its clock is set from here.
         max_running: most trainers that may compete at once, of those that could run.
 
     Attributes:
-        forecasts: compares them with what the log says later.
+        forecasts: forecasts, which are compared with what the log says later.
     """
 
     def __init__(self, cluster: CourseCluster, holes: Holes, setup: ReplaySetup, max_running: int) -> None:
@@ -300,7 +300,7 @@ class Course:
         self.forecasts = ForecastLog(holes)
 
     def next_s(self) -> float:
-        """When the next trainer arrives or completes; inf: there are none."""
+        """Time at which the next trainer arrives or completes; inf: none does."""
         cluster = self._cluster
         completes_s = min((run.completes_s for run in cluster.running.values()), default=inf)
         arrives_s = self._admission.next_arrival_s(self._here.least, cluster.idle_nodes, cluster.now_s)
@@ -340,7 +340,7 @@ class Course:
         self._oracle_work_per_s = self._divider.best_worth_per_s(self.competing(), self._cluster.idle_nodes)
 
     def next_decision(self) -> str:
-        """How the journal will call the next one."""
+        """Name that the journal will give the next decision."""
         return self._journal.next_decision()
 
     def record(self, problem: Problem, decision: Decision) -> None:
@@ -357,7 +357,7 @@ class Course:
             run.settle(self._holes.until_s)
 
     def outcome(self, site_impact: SiteImpact | None = None) -> ReplayRecord:
-        """What came of it."""
+        """Record of the replay."""
         runs, forecast, links = tuple(self._runs), self.forecasts.score(), self._links
         oracle_work, events = self._oracle_work, self.events
         return ReplayRecord(

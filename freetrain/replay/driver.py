@@ -42,7 +42,7 @@ class Idle:
     Attributes:
         nodes: idle nodes, lent ones included.
         horizon_s: how far ahead value is counted.
-        orders: nodes on which jobs would start now, and those of who does not compete any more.
+        orders: to give back nodes on which jobs would start now, and those of trainers that no longer compete.
         serving: trainer → those of its nodes that it is to have servers on.
         changes: how often growing and shrinking are charged.
     """
@@ -146,16 +146,16 @@ class ReplayedCluster:
 
     @property
     def idle_nodes(self) -> int:
-        """How many nodes are idle, lent ones included."""
+        """Number of idle nodes, lent ones included."""
         return len(self._idle)
 
     @property
     def lent_nodes(self) -> int:
-        """How many of them a trainer has."""
+        """Number of idle nodes that trainers have."""
         return len(self._idle) - self._idle.free_nodes
 
     def observe(self) -> Idle:
-        """What there is now."""
+        """Idle nodes and trainers of this instant."""
         trainers = tuple(run.trainer for run in self.running.values())
         # Learned before the look ahead: how far this decision counts follows from what is seen now, too.
         horizon_s, changes = self.learn()
@@ -164,7 +164,7 @@ class ReplayedCluster:
         return Idle(self.now_s, nodes, trainers, horizon_s, orders, self.running, serving, changes)
 
     def past_of(self, trainers: Collection[str]) -> Mapping[str, TrainerPast]:
-        """What these trainers have done and had by now."""
+        """Trainer → what it has done and had by now; only of those that run."""
         return {id_: self.running[id_].past_at(self.now_s) for id_ in trainers if id_ in self.running}
 
     def act(self, action: Action, decision: str | None = None) -> None:
@@ -203,7 +203,7 @@ class ReplayedCluster:
 
     @property
     def next_booted_s(self) -> float:
-        """When the next lent nodes will have booted; inf: none boots."""
+        """Time at which the next lent nodes will have booted; inf: none boots."""
         return min((min(run.booting_s.values()) for run in self.running.values() if run.booting_s), default=inf)
 
     def finish_boots(self) -> bool:
@@ -218,14 +218,14 @@ class ReplayedCluster:
         return (holder[node] or "") if node in holder else None
 
     def join(self, nodes: Mapping[str, float]) -> None:
-        """These nodes become idle, until then (inf: until the window ends)."""
+        """Let these nodes become idle, until then (inf: until the window ends)."""
         for name, until_s in nodes.items():
             is_known = self._sees_ends and until_s < inf
             self._idle.join(name, until_s if is_known else None)
             self._note_holder(name, None)
 
     def leave(self, nodes: Sequence[str]) -> None:
-        """These nodes are taken back; each trainer that has some of them is hurt once, less where it was known."""
+        """Take these nodes back; each trainer that has some of them is hurt once, less where it was known."""
         if self.leases is not None:
             self._let_idle_places_leave(nodes)
         evicted: defaultdict[str, set[str]] = defaultdict(set)
@@ -246,7 +246,7 @@ class ReplayedCluster:
         return run
 
     def retire(self, trainer_id: str) -> None:
-        """A trainer has reached its target."""
+        """Retire a trainer that has reached its target."""
         run = self.running.pop(trainer_id)
         self._serving.pop(trainer_id, None)
         self._hold(self._idle.of(trainer_id), None)
@@ -276,7 +276,7 @@ class ReplayedCluster:
             )
 
     def _leaving_node_s(self) -> tuple[float, float]:
-        """What giving nodes back saves where they are taken, and costs where they are not, in seconds × nodes."""
+        """Seconds × nodes that giving nodes back saves where they are taken, and costs where they are not."""
         runs = [run for run in self.running.values() if run.nodes]
         if not runs:
             return 0.0, 0.0

@@ -32,17 +32,17 @@ from freetrain.replay.outcome import ReplayOutcome
 BLOCK_S = 4 * 3600.0
 _MIN_BLOCK_S = 1800.0
 _BLOCKS_OF_SHORT_LOGS = 24
-"""Logs of less than four days are cut into so many blocks, if these are half an hour long at least."""
+"""Number of blocks of a log of less than four days, if these are half an hour long at least."""
 
 _GOLDEN = (sqrt(5.0) - 1.0) / 2.0
 """Of its multiples, without the whole part, any number lie far apart, and they follow no period of days."""
 _STRATA = 2
-"""With more of them, each has too few blocks for an interval of its own."""
+"""Number of strata: with more, each has too few blocks for an interval of its own."""
 
 _PROBES = 4
-"""After so many blocks it is known whether the whole log can be replayed instead."""
+"""Number of blocks after which it is known whether the whole log can be replayed instead."""
 MIN_BLOCKS = 8
-"""An interval from fewer would say more about chance than about the log."""
+"""Fewest blocks of an estimate: an interval from fewer would say more about chance than about the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +58,14 @@ class Estimated:
 
 
 Figures = tuple[float, float, float]
-"""What a replay came to: work, seconds × nodes lent, and trained in."""
+"""Figures of a replay: work, seconds × nodes lent, and trained in."""
 BlockPair = tuple[Figures, Figures]
 """One block as the holes allow, and as the daemon would have gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class DaemonEstimate:
-    """What the daemon would have got, as estimated.
+    """Estimated figures of a replay as the daemon would have gone.
 
     Attributes:
         work: of a dedicated machine's work.
@@ -126,12 +126,12 @@ def _spread(numbers: list[int], first: float) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Stratum:
-    """What is known of blocks that are alike.
+    """Replayed blocks that are alike, with the number and weight of all such blocks.
 
     Attributes:
         parts: what the daemon got, block by block.
         wholes: what the holes allowed.
-        of_blocks: how many such blocks the log has.
+        of_blocks: number of such blocks of the log.
         weight: idle time of all of them.
     """
 
@@ -147,7 +147,7 @@ class Stratum:
 
     @property
     def variance(self) -> float:
-        """That of the ratio; the unknown rest of the blocks counts."""
+        """Variance of the ratio; the unknown rest of the blocks counts."""
         count, total = len(self.parts), sum(self.wholes)
         if count == self.of_blocks:
             return 0.0
@@ -160,7 +160,7 @@ class Stratum:
 
 
 def ratio_of(strata: Sequence[Stratum]) -> Estimated:
-    """What the daemon got of what the holes allowed, over all strata, with its interval."""
+    """Share that the daemon got of what the holes allowed, over all strata, with its interval."""
     known = [stratum for stratum in strata if stratum.weight > 0]
     weight = sum(stratum.weight for stratum in known)
     if not weight:
@@ -228,7 +228,7 @@ def study_estimated(
     stopwatch_s: Callable[[], float],
     progress: Callable[[float], None] = lambda part: None,
 ) -> DaemonEstimate | None:
-    """What the daemon would have got of a long log, from some hours of it; None: all of it is replayed as soon."""
+    """Estimate of the daemon's figures of a long log, from some hours of it; None: all of it is replayed as soon."""
 
     def replay_block(from_s: float, until_s: float) -> BlockPair:
         holes = cut(log.holes, from_s, until_s)

@@ -1,4 +1,4 @@
-"""What a replay lets the policy know of the time to come, and how good that was.
+"""Foresight of a replay: what the policy knows of the time to come, and how good that was.
 
 Known are ends of holes, and plans of the site's waiting jobs. Forecasts of idle nodes are compared with what the
 log shows of these nodes later.
@@ -31,24 +31,24 @@ from freetrain.replay.logs import LoggedJobs
 # Nothing is lent by these rules: they only name freetrain's partition.
 _RULES = NodeRules(FragmentQueue("freetrain"))
 _EVERY_S = 600.0
-"""So often the forecasts for all idle nodes are compared."""
+"""Seconds between two comparisons of the forecasts for all idle nodes."""
 AHEAD_S = (300.0, 1200.0, 3600.0)
-"""How far ahead the probability is compared that a node is idle still."""
+"""Seconds ahead for which the probability is compared that a node is still idle."""
 _BANDS = 10
-"""Into so many equal bands probabilities are put."""
+"""Number of equal bands into which probabilities are put."""
 FARTHEST_S = (300.0, 1200.0, 3600.0, 14400.0, inf)
-"""Forecasts of the time that is left are put together up to these."""
+"""Upper limits in seconds of the groups of forecasts of the time that is left."""
 
 
 class Knowledge(StrEnum):
-    """What is known of the ends of holes."""
+    """Levels of knowledge of the ends of holes."""
 
     NONE = "none"
-    """Only how long holes have lasted on average."""
+    """Only the average time that holes have lasted."""
     LEARNED = "learned"
-    """How long those that are idle now are expected to stay, as nodes of their ages did in the log so far."""
+    """Expected stays of nodes that are idle now, as nodes of their ages stayed in the log so far."""
     PLAN = "plan"
-    """That too, and when jobs that wait are planned to start, by the limits of those that run, as far as such
+    """The same, and planned starts of jobs that wait, by the limits of those that run, as far as such
     plans have been better than knowing nothing: all that can be known."""
     PERFECT = "perfect"
     """Each end within the horizon, as nobody can know: the most that a forecast can bring."""
@@ -56,10 +56,10 @@ class Knowledge(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Foresight:
-    """How far ahead a decision looks, and what it sees there.
+    """Horizon of a decision, and its knowledge of the ends of holes within it.
 
     Attributes:
-        horizon_s: how far ahead value is counted; 0: as long as idle nodes are expected to stay.
+        horizon_s: seconds ahead for which value is counted; 0: as long as idle nodes are expected to stay.
     """
 
     horizon_s: float = 0.0
@@ -91,9 +91,9 @@ class Calibration:
     """Forecasts of about the same probability.
 
     Attributes:
-        ahead_s: that a node is idle still so much later.
-        expected: their mean.
-        came: the share of the nodes that was.
+        ahead_s: seconds after which a node is still idle, by these forecasts.
+        expected: mean of the forecast probabilities.
+        came: share of the nodes that were still idle.
     """
 
     ahead_s: float
@@ -110,7 +110,7 @@ class ForecastError:
         up_to_s: the longest of them; None: there is no limit.
         expected_s: their mean.
         came_s: how long these nodes really stayed, on average.
-        off_s: by how much each one was wrong, on average, whichever way.
+        off_s: mean error of a forecast, whichever way.
     """
 
     up_to_s: float | None
@@ -122,13 +122,13 @@ class ForecastError:
 
 @dataclass(frozen=True, slots=True)
 class ForecastScore:
-    """How good the forecasts were.
+    """Score of the forecasts: how well they agree with what came.
 
     Attributes:
-        calibration: of what was learned, by how far ahead, then by probability.
-        learned: how wrong the times were that were expected from what was learned, the shortest first.
-        planned: the same of the times at which the site's jobs were planned to take the nodes.
-        plans: how plans were scored as they went, and so whether they were believed at last; the soonest first.
+        calibration: calibration of what was learned, by how far ahead, then by probability.
+        learned: errors of the times that were expected from what was learned, the shortest first.
+        planned: errors of the times at which the site's jobs were planned to take the nodes.
+        plans: scores of plans as they went, and so whether they were believed at last; the soonest first.
     """
 
     calibration: tuple[Calibration, ...] = ()
@@ -153,7 +153,7 @@ class _Sums:
 
     @property
     def means(self) -> tuple[int, float, float, float]:
-        """How many forecasts there were, their mean, what came, and by how much they were off."""
+        """Number of forecasts, their mean, the mean of what came, and their mean error."""
         of = self.forecasts
         return of, self.forecast / of, self.came / of, self.off / of
 
@@ -217,7 +217,7 @@ class ForecastLog:
                 _add_error(self._planned, start_s - now_s, [end_s - now_s])
 
     def _ends_s(self, now_s: float, names: Iterable[str]) -> list[float]:
-        """When each of these nodes is taken; not after now where the log does not say that it is idle."""
+        """Time at which each of these nodes is taken; not after now where the log does not say that it is idle."""
         nodes = np.array([self._number_of.get(name, -1) for name in names], dtype=np.int64)
         if not len(self._node):
             return [-inf] * len(nodes)
@@ -226,7 +226,7 @@ class ForecastLog:
         return ends_s
 
     def score(self) -> ForecastScore:
-        """How good all of them were."""
+        """Score of all forecasts so far."""
         calibration = tuple(
             Calibration(ahead_s, *sums.means[:3]) for (ahead_s, _), sums in sorted(self._calibration.items())
         )

@@ -68,7 +68,7 @@ class IdleNodes:
 
     @property
     def free_nodes(self) -> int:
-        """How many of them nobody has."""
+        """Number of idle nodes that nobody has."""
         return len(self._names.get(None, ()))
 
     @property
@@ -89,7 +89,7 @@ class IdleNodes:
         return tuple(self._names.get(holder, ()))
 
     def join(self, name: str, end_s: float | None) -> None:
-        """A node becomes idle, until then; None: that is not known."""
+        """Let a node become idle, until then; None: that is not known."""
         self._give(name, None)
         if end_s is not None:
             self._end_s[name] = end_s
@@ -99,7 +99,7 @@ class IdleNodes:
             self.came[name] = None
 
     def leave(self, name: str) -> str | None:
-        """A node is taken; who had it."""
+        """Take a node away; the trainer that had it, None: nobody."""
         self._take(name)
         holder = self.holder.pop(name)
         self._end_s.pop(name, None)
@@ -110,13 +110,13 @@ class IdleNodes:
         return holder
 
     def hold(self, names: Iterable[str], holder: str | None) -> None:
-        """Somebody gets these nodes, or nobody has them any more."""
+        """Give these nodes to a trainer; None: nobody has them any more."""
         for name in names:
             self._take(name)
             self._give(name, holder)
 
     def note_seen(self) -> None:
-        """What has come and gone until now is known."""
+        """Take all changes until now as known: forget what has come and gone."""
         self.came, self.gone = {}, set()
 
     def _give(self, name: str, holder: str | None) -> None:

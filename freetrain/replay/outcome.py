@@ -133,7 +133,7 @@ def outcome_of(record: ReplayRecord, dedicated: DedicatedRecord) -> ReplayOutcom
 
 @dataclass(frozen=True, slots=True)
 class SiteOutcome:
-    """What the site's own jobs feel."""
+    """Figures of the site's own jobs: starts on nodes that had been idle, and delays by fragments."""
 
     site_starts: Annotated[int, "jobs of the site's that started on nodes that had been idle"]
     site_delayed: Annotated[int, "those of them that had to wait for fragments"]
@@ -155,7 +155,7 @@ def site_outcome_of(impact: SiteImpact) -> SiteOutcome:
 
 
 def definitions(of: type[object] = ReplayOutcome) -> dict[str, str]:
-    """What each figure means, by name."""
+    """Figure → its definition."""
     hints = get_type_hints(of, include_extras=True)
     return {name: hint.__metadata__[0] for name, hint in hints.items()}
 
@@ -193,7 +193,7 @@ def _lost_s(runs: Iterable[TrainerRun], why: Loss) -> float:
 
 @dataclass(frozen=True, slots=True)
 class FullHours:
-    """Figures of the hours that are left."""
+    """Figures of all hours but the empty ones."""
 
     idle_node_hours: float
     lent_node_hours: float
@@ -234,7 +234,7 @@ equal parts of all the time for which it had places.
 
 
 def lent_of(record: ReplayRecord | None, log: SiteLog) -> LentShares | None:
-    """What a replay on parts of nodes lent; None: there was none."""
+    """Shares that a replay on parts of nodes lent; None: there was none."""
     if record is None or log.places is None:
         return None
     holes, shapes = log.holes, TaskShapes(log.places.task.each, says_memory=True)
@@ -261,7 +261,7 @@ def lent_of(record: ReplayRecord | None, log: SiteLog) -> LentShares | None:
 
 
 def _useful_parts(record: ReplayRecord) -> dict[str, float]:
-    """Trainer → which part of the time for which it had places was of use."""
+    """Trainer → useful part of the time for which it had places."""
     lent_s: defaultdict[str, float] = defaultdict(float)
     for lease in record.leases:
         lent_s[lease.trainer] += lease.until_s - lease.from_s
@@ -306,7 +306,7 @@ class ShareOutcome:
 
 @dataclass(frozen=True, slots=True)
 class ShareRow:
-    """The figures of some nodes: by what they were chosen, its name, how many they are."""
+    """Figures of some nodes: what they were chosen by, its name, and their number."""
 
     what: str
     name: str

@@ -1,4 +1,4 @@
-"""A study: one log, one set of trainers, one way to decide, and what came of it."""
+"""A study: one log, one set of trainers, one way to decide, and the figures of the replay."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _AS_LONG_AS_THERE_S = 1e9
 
 @dataclass(frozen=True, slots=True)
 class DaemonSetup:
-    """How a daemon would have gone about it."""
+    """Rules, goal and timing of a daemon that is replayed."""
 
     rules: Rules
     goal: Goal
@@ -37,7 +37,7 @@ class DaemonSetup:
 
 @dataclass(frozen=True, slots=True)
 class DaemonStudy:
-    """What the daemon would have got, and what the site's jobs would have felt."""
+    """Study of a replay as the daemon would have gone: its figures, and those of the site's jobs."""
 
     how: DaemonSetup
     record: ReplayRecord
@@ -47,13 +47,13 @@ class DaemonStudy:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What came of a replay.
+    """Study of a replay: its record and its figures.
 
     Attributes:
         dedicated: the same trainers on a machine of their own.
-        as_daemon: what the daemon would have got; None: it was not asked.
-        on_shares: the same trainers on places, on nodes with jobs and without; None: it was not asked.
-        estimate: what the daemon would have got, where only some hours were replayed; None: all were, or none.
+        as_daemon: study of a replay as the daemon would have gone; None: it was not asked.
+        on_shares: study of the same trainers on places, on nodes with jobs and without; None: it was not asked.
+        estimate: estimate of the daemon's figures, where only some hours were replayed; None: all were, or none.
     """
 
     record: ReplayRecord
@@ -69,7 +69,7 @@ class Study:
         return self.as_daemon or self
 
     def worth(self, prices: Prices) -> Worth:
-        """What the shown replay is worth at these prices."""
+        """Worth of the shown replay at these prices."""
         outcome = self.shown.outcome
         return worth_of(outcome.lent_node_hours, outcome.useful_node_hours, prices, outcome.lent_watts)
 
@@ -108,7 +108,7 @@ def study(
 def study_shapes(
     log: SiteLog, setup: ReplaySetup, rules: Rules, progress: Callable[[float], None] = lambda at_s: None
 ) -> Study:
-    """What the holes allow trainers whose tasks differ in what they ask for of a node.
+    """Study of what the holes allow trainers whose tasks differ in what they ask for of a node.
 
     They are dealt parts of nodes by the daemon's own rules at every instant at which something happens, without
     any time that looks, starts and ends take, and nobody knows of jobs before they start. All is counted in the

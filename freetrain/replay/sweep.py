@@ -72,7 +72,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Its labels in one line."""
+        """Labels of the replay in one line."""
         return ", ".join(self.labels.values())
 
 
@@ -256,7 +256,7 @@ def command_of(cell: Cell) -> list[str]:
 
 
 def finished(cell: Cell, printed: str, errors: str) -> FinishedReplay:
-    """What a replay came to, from what it printed to standard output and errors on standard error."""
+    """Outcome of a replay, from what it printed to standard output and errors on standard error."""
     try:
         return FinishedReplay(cell, json.loads(printed))
     except ValueError:

@@ -39,7 +39,7 @@ class PlaceLeases:
     _open: dict[str, tuple[str, float]] = field(default_factory=dict)
 
     def note(self, place: str, trainer: str | None, now_s: float) -> None:
-        """From now on a trainer has this place; None: nobody has."""
+        """Note that from now on a trainer has this place; None: nobody has."""
         before = self._open.pop(place, None)
         if before is not None and now_s > before[1]:
             self.all.append(PlaceLease(place, before[0], before[1], now_s))
@@ -53,7 +53,7 @@ class PlaceLeases:
 
 
 class Loss(StrEnum):
-    """Why a trainer lost training time."""
+    """Reasons for which a trainer lost training time."""
 
     EVICTION = "eviction"
     EVICTION_PAUSE = "eviction_pause"
@@ -150,7 +150,7 @@ class TrainerRun:
         return self.samples + self.rate * (now_s - self.as_of_s)
 
     def past_at(self, now_s: float) -> TrainerPast:
-        """What it will have done and had at a time if nothing changes until then."""
+        """Past of the trainer as of a time: what it will have done and had if nothing changes until then."""
         nodes = len(self.nodes) + len(self.booting_s)
         node_s = self.node_s + nodes * self.counts_as * (now_s - self.as_of_s)
         waiting_since_s = None if nodes else self.as_of_s - self.waited_s
@@ -265,7 +265,7 @@ class TrainerRun:
 
     @property
     def done(self) -> float | None:
-        """Its samples as a share of its target; None: it has none."""
+        """Share of its target that its samples are; None: it has no target."""
         target = self.trainer.target_samples
         return None if target is None else self.samples / target
 
@@ -281,7 +281,7 @@ class TrainerRun:
             self.lost_s[pause.why] -= rest_s
 
     def _part(self, nodes: int) -> float:
-        """Which part of it pays for so many of its nodes that come or go: all, unless they work each by itself."""
+        """Part of it that pays for so many of its nodes that come or go: all, unless they work each by itself."""
         return nodes / len(self.nodes) if self.trainer.independent else 1.0
 
     def _drop_booting(self, nodes: Collection[str]) -> None:
@@ -327,7 +327,7 @@ class TrainerRun:
 
 
 def _daemons_request(trainer: Trainer) -> Request:
-    """As the daemon would have read it: kinds of nodes are features there, which its owner asks for."""
+    """Request as the daemon would have read it: kinds of nodes are features there, which its owner asks for."""
     owner = trainer.owner or "everybody"
     if trainer.choices is None:
         return Request(trainer, owner, trainer.account)

@@ -41,7 +41,7 @@ PARAMETERS = {
     "ShuffleNet": 2_278_604,
     "MobileNet": 3_504_872,
 }
-"""Of the networks as torchvision has them (DenseNet-121, MnasNet 1.0, ShuffleNet v2 1.0, MobileNet v2)."""
+"""Parameters of the networks as torchvision has them (DenseNet-121, MnasNet 1.0, ShuffleNet v2 1.0, MobileNet v2)."""
 NODE_BATCH = 6 * 32
 """Samples of a node in a step: Summit's nodes have six GPUs. 32 on each is assumed; the data do not say."""
 _PARAMETER_BYTES = 4
@@ -50,9 +50,9 @@ HUNDRED_EPOCHS_SAMPLES = 1.3e8
 PRESET_PREFIX = "preset:"
 _MAX_SEED_DIGITS = 18
 UNNAMED = ""
-"""In a trainer's choices the kind of all nodes whose kinds it does not name."""
+"""Kind, in a trainer's choices, of all nodes whose kinds it does not name."""
 _MAX_UNABLE = 1000
-"""So many trainers that need more nodes than there are may be here; those behind them wait outside."""
+"""Most trainers here that need more nodes than there are; those behind them wait outside."""
 
 
 def _curve(*samples_per_s: float) -> Curve:
@@ -111,7 +111,7 @@ PRESETS = {
 
 
 def read_task(text: str) -> Amount:
-    """What a task asks for, as ``gres/gpu=1,cpu=4,mem=16G``; one CPU at least.
+    """Amount that a task asks for, as ``gres/gpu=1,cpu=4,mem=16G``; one CPU at least.
 
     Raises:
         ValueError: it asks for nothing that a log tells of.
@@ -128,7 +128,7 @@ def with_own_tasks(trainers: Iterable[Trainer]) -> tuple[Trainer, ...]:
 
 
 class TaskShapes:
-    """How much of a node a task of each trainer takes.
+    """Amounts of a node that a task of each trainer takes.
 
     Args:
         usual: a task of trainers that do not say it; by it all others are counted.
@@ -140,11 +140,11 @@ class TaskShapes:
         self._usual = self._shape(usual)
 
     def of(self, trainer: Trainer) -> Amount:
-        """What one of its tasks takes."""
+        """Amount that a task of this trainer takes."""
         return self._shape(read_task(trainer.task)) if trainer.task else self._usual
 
     def counts_as(self, trainer: Trainer) -> float:
-        """As how many of the usual tasks one of its own counts: by GPUs where those ask for any, else by CPUs."""
+        """Number of usual tasks that its own task counts as: by GPUs where those ask for any, else by CPUs."""
         own, usual = self.of(trainer), self._usual
         return own.gpus / usual.gpus if usual.gpus else own.cpus / usual.cpus
 
@@ -263,7 +263,7 @@ class TrainerQueue:
         return self._next is None
 
     def next_arrival_s(self, least: Sequence[int], nodes: int, now_s: float) -> float:
-        """When the next trainer comes in if nothing else happens before; inf: not then.
+        """Time at which the next trainer comes in if nothing else happens before; inf: none does.
 
         ``least`` are the minimum nodes of each that has come in and is not complete.
         """
@@ -282,7 +282,7 @@ class TrainerQueue:
         return new
 
     def competing(self, here: tuple[Request, ...], nodes: int) -> tuple[Request, ...]:
-        """Which of those that are here may have some of so many nodes; all of them: the same sequence."""
+        """Requests of those here that may have some of so many nodes; all of them: the same sequence."""
         if len(here) <= self._sharing.max_running and all(request.trainer.min_nodes <= nodes for request in here):
             return here
         reach = dict.fromkeys((request.id for request in here), nodes)

@@ -1,4 +1,4 @@
-"""What the idle nodes are worth: GPU-hours, energy and money, where the site says what they cost."""
+"""Worth of the idle nodes: GPU-hours, energy and money, where the site says what they cost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _KWH_PER_MWH = 1000.0
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """What lent nodes came to; None: the site did not say what is needed for it.
+    """Worth of lent nodes; None: the site did not say what is needed for it.
 
     Attributes:
         gpu_hours: GPU-hours that trained, losses subtracted.
@@ -30,7 +30,7 @@ class Worth:
 def worth_of(
     lent_node_hours: float, useful_node_hours: float, prices: Prices, lent_watts: float | None = None
 ) -> Worth:
-    """What they are worth at these prices: hours that trained count, hours that were lent cost.
+    """Worth of lent nodes at these prices: hours that trained count, hours that were lent cost.
 
     ``lent_watts``: what a lent node took on average beyond idle; None: watts_per_node, of whatever kind it was.
     """
@@ -42,7 +42,7 @@ def worth_of(
 
 
 def worth_rows(worth: Worth, prices: Prices) -> tuple[FigureLine, ...]:
-    """What is known of the worth, with how it was reckoned."""
+    """Lines of the known figures of the worth, with how each was reckoned."""
 
     def money(value: float) -> str:
         return f"{prices.currency} {amount(value)}"

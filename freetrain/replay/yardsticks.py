@@ -1,4 +1,4 @@
-"""What a replay is measured by: the best division at every instant, and the same trainers on a dedicated machine.
+"""Yardsticks of a replay: the best division at every instant, and the same trainers on a dedicated machine.
 
 The best division changes at every instant at no cost. Along the concave hulls of trainers' values it gives the
 next nodes to the trainer that gains most by each. So one list of such steps, sorted once for the trainers that
@@ -35,7 +35,7 @@ _Hull = tuple[NDArray[np.int64], Table]
 # Relative to the largest value: sums of rates are off by some units in the last place.
 _ROUNDING = 1e-12
 _CLOSE = 5e-4
-"""So much more than the best division, as a share of it, may be taken for its worth."""
+"""Share by which a worth may exceed the best division's and still be taken for it."""
 # Rounding leaves a training so short of its target: it is complete.
 _NEGLIGIBLE_S = 1e-6
 
@@ -154,11 +154,11 @@ def _lies_below(values: Table, left: int, size: int, right: int, rounding: float
 
 @dataclass(slots=True)
 class DedicatedRecord:
-    """What a dedicated machine trains.
+    """Record of the training on a dedicated machine.
 
     Attributes:
-        nodes: how many nodes it has, a fraction of a node included.
-        work: the same in the objective's unit.
+        nodes: number of its nodes, a fraction of a node included.
+        work: work of the same trainings, in the objective's unit.
     """
 
     nodes: float

@@ -73,7 +73,7 @@ class SimulatedCluster:
         self.retired_samples = 0.0
 
     def observe(self) -> Facts:
-        """What Slurm would have shown."""
+        """Facts of a look, as Slurm would have shown them."""
         # Each end is handed to the judge once, as to the daemon.
         ended, self.lent.ended = tuple(self.lent.ended), []
         requests = tuple(run.request for run in self.running.values())
@@ -84,7 +84,7 @@ class SimulatedCluster:
         return replace(known, done_samples=done, serving=dict(self._serving))
 
     def past_of(self, trainers: Collection[str]) -> Mapping[str, TrainerPast]:
-        """What these trainers have done and had by now."""
+        """Trainer → what it has done and had by now; only of those that run."""
         return {id_: self.running[id_].past_at(self.now_s) for id_ in trainers if id_ in self.running}
 
     def act(self, action: Action, decision: str | None) -> None:
@@ -104,18 +104,18 @@ class SimulatedCluster:
 
     @property
     def last_plan_s(self) -> float | None:
-        """When Slurm last planned; None: where the log tells of no jobs nobody knows."""
+        """Time at which Slurm last planned; None: unknown, since the log tells of no jobs."""
         return self._cycles.last_s(self.now_s) if self._site.tells_of_jobs else None
 
     @property
     def next_s(self) -> float:
-        """When something becomes of a fragment."""
+        """Time of a fragment's next step, or of the backfill cycle that a queued one waits for; inf: neither."""
         is_awaited = self.lent.queued and self._cycles.next_s > self.now_s
         return min(self.lent.next_s, self._cycles.next_s) if is_awaited else self.lent.next_s
 
     @property
     def site_impact(self) -> SiteImpact:
-        """What the site has felt so far."""
+        """Impact on the site so far."""
         return SiteImpact(self._started, tuple(self._delays_s), self.lent.node_s)
 
     @property
@@ -140,7 +140,7 @@ class SimulatedCluster:
         return (self.lent.holder_of(node) or "") if node in self._idle else None
 
     def advance_fragments(self) -> bool:
-        """Let become of the fragments what does until now; whether a training or a node is concerned."""
+        """Take the fragments' steps that are due; whether a training or a node is concerned."""
         queued = len(self.lent.queued)
         moved = self.lent.advance(self.now_s)
         if moved or len(self.lent.queued) > queued:
@@ -148,7 +148,7 @@ class SimulatedCluster:
         return moved
 
     def start_fragments(self) -> None:
-        """Let Slurm start those it can: at once while nobody waits, else by backfill."""
+        """Let Slurm start the fragments that it can: at once while no job waits, else by backfill."""
         somebody_waits = bool(self.lent.queued) and self._site.somebody_waits
         if self.lent.queued and (not somebody_waits or self._cycles.last_s(self.now_s) == self.now_s):
             wanted_s = self._wanted_s() if somebody_waits else {}
@@ -156,7 +156,7 @@ class SimulatedCluster:
             self._cycles.note_change(self.now_s)
 
     def advance_site(self) -> SiteEvents:
-        """Take in what happens on the site's side now."""
+        """Take in the site's events of this instant."""
         happened = self._site.advance(self.now_s)
         if happened:
             self._cycles.note_change(self.now_s)
@@ -195,7 +195,7 @@ class SimulatedCluster:
         return self._shared.idle if self._shared is not None else self._site.idle
 
     def _take(self, starts: Sequence[JobStart]) -> list[float]:
-        """Jobs of the site's start; how many seconds each waits for fragments."""
+        """Let jobs of the site start; seconds that each waits for fragments."""
         if self._shared is None:
             if not self._site.tells_of_jobs:  # else the judge sees the job and does so
                 self.lent.call_off([name for start in starts for name in start.nodes], self.now_s)
@@ -210,7 +210,7 @@ class SimulatedCluster:
         return wanted.fits(self._shared.left_of(fragment.node))
 
     def _parts_lent(self) -> Mapping[str, Amount]:
-        """Node → what fragments have of it; of those that were asked for Slurm does not know yet."""
+        """Node → amount that fragments have of it, without those that Slurm has not started yet."""
         found: dict[str, Amount] = {}
         for fragment in self.lent.open:
             if fragment.state is not FragmentState.ASKED:
@@ -225,7 +225,7 @@ class SimulatedCluster:
         return +used
 
     def _wanted_s(self) -> Mapping[str, float]:
-        """Node → when Slurm has planned somebody there, as the last look expected it; it rounds its plans down."""
+        """Node → time at which Slurm plans a job there, as the last look expected it; it rounds its plans down."""
         step_s, margin_s = self._rules.nodes.backfill.resolution_s, self._rules.nodes.margin_s
         ends = self._hole_ends_s.items()
         if self._shared is not None:  # new places alone; what is lent already may stay beside the job that starts

@@ -22,7 +22,7 @@ _LIMITS_EVERY_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Wakes:
-    """How long it takes until a look knows what has happened, as measured on virtual sites of 16 nodes.
+    """Seconds until a look knows what has happened, as measured on virtual sites of 16 nodes.
 
     Attributes:
         submission_s: from a submission: half of 374 were known after this time, counted from the full second that
@@ -60,12 +60,12 @@ class Timing:
     evict_s: float = 1.0
 
     def limit_checked_s(self, over_s: float) -> float:
-        """When Slurm ends what has reached its time limit: it looks for that every 30 s."""
+        """Time at which Slurm ends a job whose limit is over at ``over_s``: it looks for that every 30 s."""
         return ceil(over_s / _LIMITS_EVERY_S) * _LIMITS_EVERY_S if over_s < inf else inf
 
 
 class BackfillCycles:
-    """When they begin.
+    """Starts of Slurm's backfill cycles.
 
     Slurm looks once a second whether the interval is over and anything has changed since it last planned
     (``backfill_agent`` in ``src/plugins/sched/backfill/backfill.c`` of Slurm 22.05). So on a busy machine one
@@ -78,7 +78,7 @@ class BackfillCycles:
         self._last_s = self._next_s = begin_s
 
     def note_change(self, at_s: float) -> None:
-        """Something changes: a job comes, starts or ends, or an order reaches Slurm."""
+        """Note that something changes: a job comes, starts or ends, or an order reaches Slurm."""
         if self._next_s <= at_s:
             self._last_s = self._next_s
         if self._next_s == self._last_s:
@@ -86,12 +86,12 @@ class BackfillCycles:
             self._next_s += max(self._interval_s, ceil(at_s - self._last_s))
 
     def last_s(self, now_s: float) -> float:
-        """The one that began last, this moment included."""
+        """Time at which the last cycle began, this moment included."""
         return self._next_s if self._next_s <= now_s else self._last_s
 
     @property
     def next_s(self) -> float:
-        """The one that answers the last change; it may have begun already."""
+        """Time of the cycle that answers the last change; it may have begun already."""
         return self._next_s
 
 
@@ -139,7 +139,7 @@ class LentNodes:
 
     @property
     def next_s(self) -> float:
-        """When something becomes of one of them."""
+        """Time of the next step of a fragment; inf: there is none."""
         return self._steps[0][0] if self._steps else inf
 
     @property
@@ -169,7 +169,7 @@ class LentNodes:
         now_s: float,
         by_backfill: bool = False,
     ) -> None:
-        """Let Slurm start what is queued, where there is room and it ends before somebody is planned there.
+        """Let Slurm start queued fragments where there is room and they end before a job is planned there.
 
         ``by_backfill``: a cycle takes all that it finds; else each needs its time.
         """
@@ -184,7 +184,7 @@ class LentNodes:
                 self._start(fragment, now_s)
 
     def limit(self, nodes: Iterable[str], limit_s: float) -> None:
-        """Let the time limit of what runs there be another one."""
+        """Change the time limit of the fragments that have these nodes."""
         for number in (self._on[node] for node in nodes):
             fragment = replace(self._fragments[number], limit_s=limit_s)
             self._fragments[number] = fragment
@@ -194,29 +194,29 @@ class LentNodes:
                 )
 
     def release(self, nodes: Iterable[str], trainer: str | None, now_s: float) -> None:
-        """End what has these nodes, in good order."""
+        """End the fragments that have these nodes, in good order; ``trainer``: only its own."""
         there = (self._fragments[self._on[node]] for node in nodes)
         leaving = [fragment for fragment in there if fragment.goes_on and trainer in (None, fragment.trainer)]
         self._let_leave(leaving, End.RELEASED, now_s, now_s + self._timing.leave_s)
 
     def take(self, starts: Sequence[Iterable[str]], now_s: float) -> list[float]:
-        """Jobs of the site's start on these nodes, job by job; how many seconds each waits for fragments."""
+        """Let jobs of the site start on these nodes, job by job; seconds that each waits for fragments."""
         return self._give_way([[self._on[node] for node in nodes if node in self._on] for nodes in starts], now_s)
 
     def call_off(self, nodes: Iterable[str], now_s: float) -> None:
-        """What has not begun on these nodes never does."""
+        """Call off the fragments on these nodes that Slurm has not started."""
         for fragment in [self._fragments[self._on[node]] for node in nodes if node in self._on]:
             if fragment.state is FragmentState.ASKED:
                 self._end(fragment, End.NEVER_STARTED, now_s)
 
     def lose(self, nodes: Iterable[str], now_s: float) -> None:
-        """These nodes go out of service, and what runs there ends at once."""
+        """Take these nodes out of service; fragments that run there end at once."""
         running = self._taken([self._on[node] for node in nodes if node in self._on], now_s)
         lost = [self._fragments[number] for number in running if number not in self._gone_s]
         self._let_leave(lost, End.NODE_FAILED, now_s, now_s)
 
     def make_room(self, starts: Sequence[Mapping[str, Amount]], now_s: float) -> list[float]:
-        """Jobs of the site's start, each leaving so much of its nodes; how many seconds each waits for fragments.
+        """Let jobs of the site start, each leaving so much of its nodes; seconds that each waits for fragments.
 
         Those that leave already make way first, then the youngest.
         """
@@ -233,7 +233,7 @@ class LentNodes:
         return self._give_way(ways, now_s)
 
     def running_on(self, node: str) -> Amount:
-        """What fragments have of a node that Slurm has started there and that are not gone."""
+        """Amount of a node that fragments have which Slurm has started there and which are not gone."""
         return self._sum(self._running_on.get(node, ()))
 
     def _sum(self, numbers: Iterable[int]) -> Amount:
@@ -241,7 +241,7 @@ class LentNodes:
         return sum((each[self._fragments[number].trainer] for number in numbers), Amount())
 
     def _give_way(self, ways: Sequence[Sequence[int]], now_s: float) -> list[float]:
-        """Fragments are in the way of jobs of the site's, which start at one instant; how long each job waits."""
+        """Let fragments give way to jobs of the site that start at one instant; seconds that each job waits."""
         running = [self._taken(way, now_s) for way in ways]
         evicted = dict.fromkeys(number for way in running for number in way if number not in self._gone_s)
         preempted = [self._fragments[number] for number in evicted]
@@ -270,12 +270,12 @@ class LentNodes:
                 self._leave(fragment, end, gone_s)
 
     def complete(self, trainer: str, now_s: float) -> None:
-        """A training is over, and its fragments end by themselves."""
+        """End the fragments of a training that is over: they end by themselves."""
         for fragment in [fragment for fragment in self._fragments.values() if fragment.trainer == trainer]:
             self._end(fragment, End.COMPLETED, now_s)
 
     def advance(self, now_s: float) -> bool:
-        """Let become of them what does until now; whether a training or a node is concerned."""
+        """Take the fragments' steps that are due; whether a training or a node is concerned."""
         training: defaultdict[str, list[str]] = defaultdict(list)
         happened = False
         while self._steps and self._steps[0][0] <= now_s:

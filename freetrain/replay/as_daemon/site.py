@@ -23,21 +23,21 @@ from freetrain.replay.trainers import TaskShapes
 
 _MIB = 2.0**20
 _NEARLY = 1e-6
-"""Sums of jobs spread over several nodes are not exact."""
+"""Tolerance: sums of jobs spread over several nodes are not exact."""
 _SUBMITTED, _STARTED, _ENDED = range(3)
 _NOTHING = Amount()
 
 
 class SharedNodes:
-    """What the site's jobs have of each node at one instant.
+    """Nodes with the parts that the site's jobs have of them at one instant.
 
     Args:
         logged: the jobs, with what they held.
 
     Attributes:
         idle: places that were there by the log, lent or not.
-        total: node → how much there is of it.
-        shapes: how much of one a task of each trainer takes.
+        total: node → its size.
+        shapes: amount of a node that a task of each trainer takes.
     """
 
     def __init__(self, node_names: tuple[str, ...], logged: LoggedJobs, places: TaskPlaces) -> None:
@@ -55,11 +55,11 @@ class SharedNodes:
 
     @property
     def next_s(self) -> float:
-        """When places come or go next."""
+        """Time at which places come or go next; inf: they do not."""
         return self._change.at_s if self._change else inf
 
     def asks(self, row: int) -> Amount | None:
-        """What a job has of each of its nodes; None: the log does not say, and it counts as all of it."""
+        """Amount that a job has of each of its nodes; None: the log does not say, and it counts as all of it."""
         held, nodes = self._logged.held, self._logged.nodes_of(row)
         assert held is not None
         matters = (self._sizes[nodes] > 0).any(axis=0)
@@ -68,20 +68,20 @@ class SharedNodes:
         return _amount(*(ceil(amount - _NEARLY) for amount in np.nan_to_num(held[row]).tolist()))
 
     def needs_of_task(self, besides: Needs, trainer: Trainer) -> Needs:
-        """What each task of a trainer asks of its node, and what its trainer asks for besides."""
+        """Needs of each task of a trainer: its part of a node, and what the trainer asks for besides."""
         task = self.shapes.of(trainer)
         return replace(
             besides, in_part=True, is_whole=False, cpus=task.cpus, memory_mb=task.memory_mb, gres=task.gres
         )
 
     def begin(self, row: int, nodes: Iterable[str], part: Amount | None) -> None:
-        """A job starts on these nodes."""
+        """Start a job on these nodes."""
         for name in nodes:
             self._jobs[name][row] = part
             self._add_up(name)
 
     def end(self, row: int, nodes: Iterable[str]) -> None:
-        """A job ends, if it has begun."""
+        """End a job, if it has begun."""
         for name in nodes:
             if row in self._jobs[name]:
                 del self._jobs[name][row]
@@ -95,7 +95,7 @@ class SharedNodes:
             self._change = next(self._changes, None)
 
     def left_of(self, node: str) -> Amount:
-        """What the site's jobs leave of a node."""
+        """Amount that the site's jobs leave of a node."""
         return self.total[node].without(self._used[node])
 
     def shown(self, node: Node, lent: Amount) -> Node:
@@ -142,7 +142,7 @@ class JobStart:
 
 @dataclass(frozen=True, slots=True)
 class SiteEvents:
-    """What happens on the site's side at one instant.
+    """Events on the site's side at one instant.
 
     Attributes:
         ended: whether jobs end, or nodes become idle.
@@ -207,7 +207,7 @@ class LoggedSite:
 
     @property
     def tells_of_jobs(self) -> bool:
-        """Whether the log does."""
+        """Whether the log tells of jobs."""
         return self._logged is not None
 
     @property
@@ -217,7 +217,7 @@ class LoggedSite:
 
     @property
     def next_s(self) -> float:
-        """When something happens next."""
+        """Time of the site's next event; inf: there is none."""
         change_s = min(self._change.at_s if self._change else inf, self._shared.next_s if self._shared else inf)
         return min(change_s, self._job_event[0] if self._job_event else inf)
 
@@ -250,13 +250,13 @@ class LoggedSite:
         return SiteEvents(_SUBMITTED in kinds, _ENDED in kinds, starts, failed, changes_idle)
 
     def delay(self, job: str, delay_s: float) -> None:
-        """A job really starts so much later; when it ends the log says all the same."""
+        """Let a job start so much later; it ends when the log says all the same."""
         if job in self._jobs:
             known = self._jobs[job]
             self._jobs[job] = replace(known, start_s=(known.start_s or 0.0) + delay_s)
 
     def snapshot(self, now_s: float, lent: Mapping[str, Amount] = MappingProxyType({})) -> Snapshot:
-        """What Slurm would have shown, with what fragments have of nodes."""
+        """Snapshot as Slurm would have shown it, with what fragments have of nodes."""
         partitions = self._partitions
         if self._logged is None:
             partitions = {
@@ -327,7 +327,7 @@ def _waiting(logged: LoggedJobs, row: int, id_: str) -> Job:
 
 
 def _partitions(holes: Holes, logged: LoggedJobs | None, partition: str) -> dict[str, Partition]:
-    """Freetrain's has all nodes; each of the site's those on which its jobs ever ran."""
+    """Partitions: freetrain's has all nodes; each of the site's those on which its jobs ever ran."""
     found = {partition: Partition(partition, frozenset(holes.node_names))}
     for name, numbers in nodes_by_partition(logged) if logged is not None else ():
         its_own = frozenset(holes.node_names[number] for number in numbers)
