@@ -8,7 +8,7 @@ report. What the daemon would have got is replayed by the daemon's own judge and
 ``trainer_run.py``    one of them as it runs: progress, and what each change of size costs
 ``nodes.py``          the holes as a sequence of instants at which nodes come and go, and who has which
 ``foresight.py``      what a decision knows of the time to come, and how good that was
-``course.py``         what is noted of how a replay goes
+``course.py``         the record of how a replay goes
 ``driver.py``         a replay as the holes allow: its clock, and the machine on which ``loop.run_cycle`` acts
 ``as_daemon/``        the same as the daemon would have gone
 ``yardsticks.py``     what a replay is measured by

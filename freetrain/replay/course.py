@@ -277,7 +277,7 @@ class Course:
     """Course of a replay: lets trainers in, keeps timeline and journal, and makes the record.
 
     Args:
-        cluster: what is replayed; its clock is set from here.
+        cluster: the cluster that is replayed; its clock is set from here.
         max_running: most trainers that may compete at once, of those that could run.
 
     Attributes:
@@ -344,7 +344,7 @@ class Course:
         return self._journal.next_decision()
 
     def record(self, problem: Problem, decision: Decision) -> None:
-        """Keep a decision in the timeline and in the journal; one about nobody is none."""
+        """Keep a decision in the timeline and in the journal, unless it is about no trainer."""
         if problem.trainers:
             self._timeline.decided(decision)
             self._journal.record(problem, decision)

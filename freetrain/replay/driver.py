@@ -293,7 +293,7 @@ class ReplayedCluster:
         return round(max(eviction_s - shrink_s, 0.0) * nodes, 6), (shrink_s + grow_s) * nodes
 
     def _foreseen(self, horizon_s: float) -> Sequence[Place]:
-        """The nodes that nobody is to have at once, with the ends that are believed, or known."""
+        """Idle nodes, lent or free, but those that are due now, with the ends that are believed, or known."""
         has_kinds = any(run.trainer.choices is not None for run in self.running.values())
         if self._plans is None and not (self._sees_ends or has_kinds or self._counts_watts):
             return self._idle.alike
@@ -311,7 +311,7 @@ class ReplayedCluster:
         return nodes
 
     def _due(self) -> tuple[Action, ...]:
-        """Lent nodes on which jobs are believed to start now are given back."""
+        """Orders to give back lent nodes on which jobs are believed to start now."""
         holders = ((name, self._idle.holder.get(name)) for name in sorted(self.due))
         lent = ((name, holder) for name, holder in holders if holder is not None)
         return _releases(lent, "a job could start here")
@@ -337,7 +337,7 @@ class ReplayedCluster:
             self._idle_on[node_of(place)].pop(place, None)
 
     def _let_idle_places_leave(self, places: Sequence[str]) -> None:
-        """Let those that leave be idle ones, as far as their nodes have any that stay."""
+        """Exchange lent places that leave for idle ones, as far as their nodes have any that stay."""
         for name in places:
             self._idle_on[node_of(name)].pop(name, None)
         for name in places:

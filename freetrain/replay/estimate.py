@@ -35,7 +35,7 @@ _BLOCKS_OF_SHORT_LOGS = 24
 """Number of blocks of a log of less than four days, if these are half an hour long at least."""
 
 _GOLDEN = (sqrt(5.0) - 1.0) / 2.0
-"""Of its multiples, without the whole part, any number lie far apart, and they follow no period of days."""
+"""Golden section: the fractions of its multiples, of any number, lie far apart and follow no period of days."""
 _STRATA = 2
 """Number of strata: with more, each has too few blocks for an interval of its own."""
 
@@ -68,7 +68,7 @@ class DaemonEstimate:
     """Estimated figures of a replay as the daemon would have gone.
 
     Attributes:
-        work: of a dedicated machine's work.
+        work: share of a dedicated machine's work.
         whole_s: seconds that the whole log would take, on this machine.
     """
 
@@ -129,8 +129,8 @@ class Stratum:
     """Replayed blocks that are alike, with the number and weight of all such blocks.
 
     Attributes:
-        parts: what the daemon got, block by block.
-        wholes: what the holes allowed.
+        parts: figure as the daemon would have gone, block by block.
+        wholes: figure as the holes allow.
         of_blocks: number of such blocks of the log.
         weight: idle time of all of them.
     """
@@ -211,7 +211,7 @@ def estimate_daemon(
 
 
 def _strata(blocks: Sequence[Block], pairs: Sequence[BlockPair], figure: int) -> Iterator[Stratum]:
-    """One figure of the blocks that were replayed, which are the first ones."""
+    """Strata with one figure of the blocks that were replayed, which are the first ones."""
     for number in range(_STRATA):
         some = [pair for block, pair in zip(blocks, pairs, strict=False) if block.stratum == number]
         every = [block.idle_s for block in blocks if block.stratum == number]
@@ -228,7 +228,7 @@ def study_estimated(
     stopwatch_s: Callable[[], float],
     progress: Callable[[float], None] = lambda part: None,
 ) -> DaemonEstimate | None:
-    """Estimate of the daemon's figures of a long log, from some hours of it; None: all of it is replayed as soon."""
+    """Estimate of the daemon's figures of a long log, from some hours; None: all of it is replayed as soon."""
 
     def replay_block(from_s: float, until_s: float) -> BlockPair:
         holes = cut(log.holes, from_s, until_s)

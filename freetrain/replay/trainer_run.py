@@ -47,7 +47,7 @@ class PlaceLeases:
             self._open[place] = (trainer, now_s)
 
     def finish(self, until_s: float) -> None:
-        """The window ends."""
+        """End all leases, since the window ends."""
         for place in list(self._open):
             self.note(place, None, until_s)
 
@@ -265,7 +265,7 @@ class TrainerRun:
 
     @property
     def done(self) -> float | None:
-        """Share of its target that its samples are; None: it has no target."""
+        """Share of its target that it has done; None: it has no target."""
         target = self.trainer.target_samples
         return None if target is None else self.samples / target
 

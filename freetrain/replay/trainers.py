@@ -41,7 +41,7 @@ PARAMETERS = {
     "ShuffleNet": 2_278_604,
     "MobileNet": 3_504_872,
 }
-"""Parameters of the networks as torchvision has them (DenseNet-121, MnasNet 1.0, ShuffleNet v2 1.0, MobileNet v2)."""
+"""Parameters of networks as torchvision has them (DenseNet-121, MnasNet 1.0, ShuffleNet v2 1.0, MobileNet v2)."""
 NODE_BATCH = 6 * 32
 """Samples of a node in a step: Summit's nodes have six GPUs. 32 on each is assumed; the data do not say."""
 _PARAMETER_BYTES = 4

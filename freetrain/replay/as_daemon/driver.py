@@ -120,12 +120,12 @@ class SimulatedCluster:
 
     @property
     def idle_nodes(self) -> int:
-        """Nodes that nobody of the site's has, or places."""
+        """Number of nodes, or places, that the site's jobs leave idle, lent ones included."""
         return len(self._idle)
 
     @property
     def lent_nodes(self) -> int:
-        """Nodes on which trainings are."""
+        """Number of nodes on which trainings are."""
         return sum(len(run.nodes) for run in self.running.values())
 
     @property

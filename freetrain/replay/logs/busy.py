@@ -1,4 +1,4 @@
-"""When nodes are not idle: they have jobs, whatever kind of log shows it, or are out of service.
+"""Busy times of nodes: they have jobs, whatever kind of log shows it, or are out of service.
 
 No job log shows the latter. When that was comes from two other commands of Slurm's, or at random with ``--mtbf``,
 or it is seen by hours in which nearly the whole machine was idle: the site's jobs were probably not let on it.
@@ -47,7 +47,7 @@ _MAX_NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class BusyTimes:
-    """When nodes are busy, a row for each node and interval.
+    """Times at which nodes are busy, a row for each node and interval.
 
     A job keeps all of its nodes busy for the same interval, so intervals stand beside the rows and not in them.
 
@@ -82,7 +82,7 @@ class BusyTimes:
         return find_holes(self.node_names, self.node, *at_s, self.interval)
 
     def lasts_s(self, from_s: float, until_s: float) -> NDArray[np.float64]:
-        """How long each interval lasts within a window, shape (intervals,)."""
+        """Seconds that each interval lasts within a window, shape (intervals,)."""
         lasts_s: NDArray[np.float64] = self.end_s.clip(from_s, until_s) - self.start_s.clip(from_s, until_s)
         return lasts_s
 
@@ -311,7 +311,7 @@ def closed_in_hours(busy: BusyTimes, hours: EmptyHours) -> BusyTimes:
 
 
 def about_empty_hours(hours: EmptyHours) -> str:
-    """What they mean, in a sentence or two."""
+    """Note on what empty hours mean, in a sentence or two."""
     spans = [
         f"{iso(begin)} to {iso(end)}"
         for begin, end in zip(hours.from_s[:_MAX_NAMED], hours.until_s[:_MAX_NAMED], strict=True)

@@ -32,27 +32,27 @@ from freetrain.replay.logs.times import iso
 from freetrain.replay.logs.window import CoveredTime, LogWindow, covered_time
 
 _MUCH = 0.01
-"""Of the jobs' node-hours so much may find no room: one that is larger than the machine, by mistake."""
+"""Part of the jobs' node-hours that may find no room: a job that is larger than the machine, by mistake."""
 _USUAL_PEAK = 0.7
-"""Whole machines are in use to this part at least, at some time of a window."""
+"""Part of a whole machine that is in use at least, at some time of a window."""
 _GRACE_S = 86_400.0
-"""A job may outlast its limit: suspended meanwhile, or as Slurm's OverTimeLimit allows."""
+"""Seconds that a job may outlast its limit: suspended meanwhile, or as Slurm's OverTimeLimit allows."""
 _WEEK_S = 7 * 86_400.0
 _MOMENT_S = 60.0
-"""Jobs that overlap for less have the node one after the other."""
+"""Seconds: jobs that overlap for less have the node one after the other."""
 _HINT = "`sacctmgr show runawayjobs` finds such jobs and mends them."
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedUse:
-    """When the machine's nodes are busy, however the log tells it.
+    """Use of the machine: when its nodes are busy, however the log tells it.
 
     Attributes:
         placed: its jobs; None: it tells of nodes only.
-        packed: it does not say where jobs ran; they were packed first-fit.
+        packed: whether jobs were packed first-fit, since the log does not say where they ran.
         name: the machine's; empty where neither a machine file nor the log says it.
         kind_of: node → its kind, where a machine file tells them apart.
-        sizes: what its nodes have, as far as it is known; None: jobs were packed on nodes that they do not share.
+        sizes: sizes of its nodes, as far as known; None: jobs were packed on nodes that they do not share.
     """
 
     busy: BusyTimes

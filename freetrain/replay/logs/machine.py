@@ -97,7 +97,7 @@ class LoggedMachine:
         return Topology(leaves, above | dict.fromkeys(pools, "/"))
 
     def links(self, node_names: Sequence[str]) -> Links:
-        """What the links between these nodes carry, and the switches that they connect."""
+        """Links between these nodes: what they carry, and the switches that they connect."""
         return Links.of_gbit(self.node_gbit, self.uplink_gbit, self.topology(node_names))
 
 

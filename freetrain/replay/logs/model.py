@@ -1,4 +1,4 @@
-"""What a log reader is asked for and what it gives back: options, holes, jobs, and idle parts of used nodes."""
+"""Input and output of a log reader: options, holes, jobs, and idle parts of used nodes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from freetrain.replay.logs.parsed import RowCount
 from freetrain.replay.logs.traces import NO_TRACE, Trace
 
 _MUCH = 0.05
-"""Such a part of the idle time in empty hours is a warning, and not only a note."""
+"""Part of the idle time that is a warning where it lies in empty hours, and not only a note."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """How often nodes fail.
+    """Failures of nodes: how often they fail, and how long repairs take.
 
     Attributes:
         every_s: idle time of a node between two failures, on average.
@@ -32,12 +32,12 @@ class Failures:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """How to read a log.
+    """Options for reading a log.
 
     Attributes:
         columns: header of a headerless sacct file.
-        delimiter: what separates its columns; None: what its header shows.
-        trace: what its columns are called, where that is not what sacct calls them.
+        delimiter: separator of its columns; None: the one that its header shows.
+        trace: names of its columns, where they are not sacct's.
         ignore_partitions: jobs of these partitions are not the site's.
         ignore_accounts: nor are those of these accounts.
         node_states: output of ``sacctmgr show event -P``: when nodes were down or drained.
@@ -46,7 +46,7 @@ class ReadOptions:
         only_nodes: read the holes of these nodes alone, such as ``0-255`` or ``c[01-16]``.
         from_s: start of the window; the log's own where not given.
         timezone: zone of the times in the log that name none (zoneinfo name).
-        task: count how many such tasks would have fit beside jobs; None: that is not asked.
+        task: task of which it is counted how many would have fit beside jobs; None: not asked.
     """
 
     columns: tuple[str, ...] = ()
@@ -88,7 +88,7 @@ class EmptyHours:
 
     @property
     def hours(self) -> float:
-        """How many hours they are together."""
+        """Number of these hours."""
         return float((self.until_s - self.from_s).sum()) / SECONDS_PER_HOUR
 
     @property
@@ -132,7 +132,7 @@ class LoggedJobs:
         return len(self.ids)
 
     def partition_of(self, row: int) -> str:
-        """Where a job ran."""
+        """Partition in which a job ran."""
         return self.partition_names[int(self.partition[row])]
 
     def nodes_of(self, row: int) -> NDArray[np.int32]:
@@ -173,12 +173,12 @@ class SiteLog:
 
 @dataclass(frozen=True, slots=True)
 class TaskRequest:
-    """A task of which one wants to know how many would have fit beside the jobs of partly used nodes.
+    """A task of which it is counted how many would have fit beside the jobs of partly used nodes.
 
     Attributes:
-        each: what it asks for; of GPUs any type.
-        keep: what is kept back of each node.
-        shortest_s: for how long its place must be there.
+        each: amount that it asks for; of GPUs any type.
+        keep: amount that is kept back of each node.
+        shortest_s: seconds for which its place must be there at least.
     """
 
     each: Amount
@@ -187,7 +187,7 @@ class TaskRequest:
 
     @property
     def words(self) -> str:
-        """What it asks for, as ``1 GPU, 4 CPUs, 16 GiB``."""
+        """Amount that it asks for in words, as ``1 GPU, 4 CPUs, 16 GiB``."""
         each, gib = self.each, self.each.memory_mb / 1024
         counted = ((each.gpus, "GPU"), (max(each.cpus, 1), "CPU"))
         named = [f"{number} {what}{'s' if number > 1 else ''}" for number, what in counted if number]
@@ -196,12 +196,12 @@ class TaskRequest:
 
 @dataclass(frozen=True, slots=True)
 class IdlePart:
-    """How much of one resource of partly used nodes no job held, by node.
+    """Idle part of one resource of partly used nodes: what no job held, by node.
 
     Attributes:
-        idle_s: what no job held × seconds, shape (nodes,).
+        idle_s: amount that no job held × seconds, shape (nodes,).
         unknown_s: seconds of which the log does not say how much was held; they are not in ``idle_s``.
-        is_least: sizes are, of some nodes, what jobs were seen to hold at once: the nodes may have more.
+        is_least: whether sizes are, of some nodes, what jobs were seen to hold at once: they may have more.
     """
 
     size: NDArray[np.float64]
@@ -216,13 +216,13 @@ class IdlePart:
 
 @dataclass(frozen=True, slots=True)
 class TaskRoom:
-    """For how many tasks of one kind there was room.
+    """Room for tasks of one kind: how many fit, where and when.
 
     Attributes:
-        on_empty: how many fit on each node while it has no jobs, shape (nodes,).
+        on_empty: number that fits on each node while it has no jobs, shape (nodes,).
         node: a node that has jobs, by position, shape (stretches,).
-        start_s: since when, UTC epoch seconds; stretches of one node do not overlap.
-        tasks: so many fit beside these jobs, at least one.
+        start_s: start of the room, UTC epoch seconds; stretches of one node do not overlap.
+        tasks: number that fits beside these jobs, at least one.
         sizes: CPUs, bytes of memory and GPUs of each node, 0 where they are not counted, shape (nodes, 3).
         ignored: what the task asks for and the log says of no job; that is not asked for.
     """
@@ -253,8 +253,8 @@ class TaskPlaces:
     than the task's ``shortest_s``.
 
     Attributes:
-        holes: when each is there; the places are the nodes of these.
-        node: on which node each is, by position, shape (places,).
+        holes: times at which each is there; the places are the nodes of these.
+        node: node that each is on, by position, shape (places,).
         beside_jobs_s: of each node seconds × places that were there while it had jobs, shape (nodes,).
         sizes: CPUs, bytes of memory and GPUs of each node, 0 where they are not counted, shape (nodes, 3).
     """
@@ -269,7 +269,7 @@ class TaskPlaces:
 
 @dataclass(frozen=True, slots=True)
 class IdleShares:
-    """What lay idle on partly used nodes: those in service that have jobs, and a CPU that none of these holds.
+    """Idle parts of partly used nodes: those in service that have jobs, and a CPU that none of these holds.
 
     Attributes:
         memory_bytes: their memory; None: the log does not say what jobs held of it.

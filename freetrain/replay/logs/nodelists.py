@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 MAX_NODES = 1_000_000
 MAX_LISTED = 200_000
-"""A job's list names no more nodes: no machine that exists has so many."""
+"""Most nodes that a job's list names: no machine that exists has so many."""
 _LISTS_AT_ONCE = 1 << 16
-"""Where each node of so many lists stands takes eight bytes a node for a moment."""
+"""Lists that are read at once: where their nodes stand takes eight bytes a node for a moment."""
 _ITEM = re.compile(r"([A-Za-z0-9_.\-]+)(?:\[([0-9,\-]+)\])?(?:,(?=.)|$)")
 _PIECE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 _RANGE = re.compile(r"(\d{1,20})-(\d{1,20})")

@@ -183,7 +183,7 @@ def _typed(rows: pl.DataFrame, timezone: str) -> pl.DataFrame:
 
 
 def busy_times(events: pl.DataFrame, tally: RowTally) -> BusyTimes:
-    """When nodes are busy; a node's state before its first event is the opposite of what that event says."""
+    """Busy times of nodes; a node's state before its first event is the opposite of what that event says."""
     names, node = np.unique(events["node"].to_numpy().astype(str), return_inverse=True)
     t_s, idle = events["t_s"].to_numpy(), events["is_idle"].to_numpy()
     # Stable: of events at the same time, the later row is the later change.

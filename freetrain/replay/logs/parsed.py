@@ -1,4 +1,4 @@
-"""What every reader of a log hands on: runs of jobs, and how many rows were used, ignored, or rejected as bad."""
+"""Parsed logs, as every reader hands them on: runs of jobs, and counts of used, ignored and bad rows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ RUN_SCHEMA: Mapping[str, type[pl.DataType]] = {
 _ROWS_AT_ONCE = 1 << 17
 TIMES = ("submit_s", "start_s", "end_s")
 MAX_COUNTED = 1_000_000_000
-"""A job has no more nodes or cores: a greater number slipped into the wrong column."""
+"""Most nodes or cores of a job: a greater number slipped into the wrong column."""
 
 
 def of_distinct(text: pl.Series, *meanings: pl.Expr) -> list[pl.Series]:
@@ -121,7 +121,7 @@ def filtered(alone: list[pl.DataFrame], keep: NDArray[np.bool_]) -> pl.DataFrame
 
 
 def seen(rows: pl.DataFrame) -> pl.DataFrame:
-    """What rows tell of the time that a log covers: where they stand, the job, and ``TIMES``."""
+    """Columns of rows that tell which time a log covers: where they stand, the job, and ``TIMES``."""
     return rows.select("file", pl.col("line").cast(RUN_SCHEMA["line"]), "job", *TIMES)
 
 
@@ -147,7 +147,7 @@ class RejectedRow:
 
 @dataclass(frozen=True, slots=True)
 class RowCount:
-    """What became of every row: ``read == used + sum(ignored.values()) + rejected``.
+    """Counts of rows by what became of them: ``read == used + sum(ignored.values()) + rejected``.
 
     Attributes:
         read: rows of the log, headers and blank lines left out.
@@ -235,7 +235,7 @@ class RowTally:
             )
 
     def hint(self) -> str:
-        """What to do about times of a form that cannot be read; empty where there are none."""
+        """Advice about times of a form that cannot be read; empty where there are none."""
         texts = (_NO_TIME.search(reason) for _, _, reason in sorted(self.bad)[:SHOWN_REJECTS])
         return next((hint for found in texts if found and (hint := form_hint(found[1]))), "")
 

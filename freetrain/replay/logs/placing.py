@@ -28,12 +28,12 @@ _NodeNumbers = NDArray[np.int32]
 _Taken = tuple[_NodeNumbers, NDArray[np.int32]]
 _OF_ROWS = ("file", "line", "nodes", "node_list")
 _IN_ARRAYS = ("start_s", "end_s", "cores")
-"""Columns that nobody needs once runs are placed: what is kept of each row decides how large a log can be read."""
+"""Columns that are not needed once runs are placed: what is kept of a row decides how large a log can be."""
 _MOMENT_S = 1e-3
-"""Sums of seconds and their parts are not exact."""
+"""Tolerance in seconds: sums of seconds and their parts are not exact."""
 _SHORTENED_FROM = 1024
 _ROUNDED = 200
-"""Slurm shortens counts from 1,024 on (1.46K for 1,500): they may be off by one in so many."""
+"""Error of counts from 1,024 on, which Slurm shortens (1.46K for 1,500): one in so many at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +51,17 @@ class PackingGroup:
 
     @property
     def capacity(self) -> int:
-        """What a job can need at most: cores where nodes are shared, otherwise nodes."""
+        """Most that a job can need: cores where nodes are shared, otherwise nodes."""
         return int(self.cores.sum()) if self.shared else len(self.position)
 
 
 @dataclass(frozen=True, slots=True)
 class PackedJobs:
-    """Where jobs were put.
+    """Nodes on which jobs were put.
 
     Attributes:
         node: nodes of all jobs, job after job.
-        cores: what the job has of each of these nodes, as many rows as ``node``.
+        cores: cores that the job has of each of these nodes, as many rows as ``node``.
         missing_nodes: nodes (or shares of one) for which there was no room, shape (jobs,).
     """
 
@@ -230,7 +230,7 @@ def place_by_packing(runs: pl.DataFrame, machine: LoggedMachine, tally: RowTally
 
 
 def spread_evenly(amount: pl.Series, count: NDArray[np.int64]) -> NDArray[np.float64]:
-    """What each run has on each of its nodes, of so much together; nan where it is not known."""
+    """Amount that each run has on each of its nodes, of so much together; nan where it is not known."""
     each: NDArray[np.float64] = amount.cast(pl.Float64).fill_null(np.nan).to_numpy() / count.clip(min=1)
     return each
 
@@ -282,7 +282,7 @@ def _cores_of(pools: Sequence[Pool]) -> NDArray[np.int32]:
 
 
 def _most_listed(nodes: pl.Series, code: NDArray[np.uint32], lists: int) -> NDArray[np.int64]:
-    """How many nodes each list may name, by what the log says beside it of the jobs with that list."""
+    """Most nodes that each list may name, by what the log says beside it of the jobs with that list."""
     logged = nodes.fill_null(0).to_numpy()
     most = np.zeros(lists, np.int64)
     np.maximum.at(most, code, logged)

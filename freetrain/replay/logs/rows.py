@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 _NEWLINE = 10
 _BYTES_AT_ONCE = 1 << 20
-"""What stays in the processor's cache is looked through in half the time."""
+"""Bytes looked through at once: what stays in the processor's cache takes half the time."""
 _UNIT_SEPARATOR = "\x1f"
 _HEAD_BYTES, _MAX_LINES_LOOKED_AT = 1 << 16, 20
 _OF_SPREADSHEETS = (",", ";", "\t")
@@ -171,12 +171,12 @@ def _joined(lines: Lines, good: NDArray[np.int64]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class RowLayout:
-    """How a row of the file should look.
+    """Layout of a sound row of the file.
 
     Attributes:
-        trailing: each row ends with a separator (``sacct -p``).
+        trailing: whether each row ends with a separator (``sacct -p``).
         free: positions of columns known for free text.
-        ways: which columns may own the surplus together, likeliest first, as ``way_to_share`` makes them.
+        ways: columns that may own the surplus together, likeliest first, as ``way_to_share`` makes them.
         first_checks: checks of columns before any free text: no newline can have come between them.
         hangs_below: the last column holds free text, so text after a newline in it looks like a line of its own.
     """
@@ -208,7 +208,7 @@ def _fit_all(fields: list[str], checks: _Checks, shift: int = 0) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class MendedRows:
-    """What became of the lines with a wrong number of separators.
+    """Rows from lines with a wrong number of separators: those that were mended, and those that were lost.
 
     Attributes:
         line: first line of each mended row, numbered from 0.
@@ -289,7 +289,7 @@ def way_to_share(free: tuple[int, ...], checks: _Checks) -> _Way:
 
 
 def _share(fields: list[str], surplus: int, between: Sequence[_Checks]) -> tuple[int, ...] | None:
-    """How many surplus separators each free column owns, such that all checked columns fit; None: no way does."""
+    """Number of surplus separators of each free column, such that all checked columns fit; None: no way does."""
 
     # A share shifts the columns behind it: from left to right, given up as soon as one before the next free column
     # does not fit.

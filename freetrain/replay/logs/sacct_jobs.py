@@ -33,19 +33,19 @@ _GPUS = r"gres/gpu[:=][^,\s]*"
 _SHARD_NAME = "gres/shard"
 _MPS_COUNT = r"gres/mps(?::[^=,\s]+)?=(\d+)"
 _MPS_OF_A_GPU = 100
-"""As Slurm counts it unless gres.conf says otherwise."""
+"""Units of gres/mps that are a GPU, as Slurm counts them unless gres.conf says otherwise."""
 _ONE_KIND = re.compile(r"gres/gpu(?::([^=]+))?=(\d+)")
 _STILL_ON_NODES = ("RUNNING", "SUSPENDED", "STOPPED")
 _CLOCK = r"^(?:(\d+)(?:-| days? ))?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?$"
 _TOLERANCE_S = 60.0
-"""Start, End and Elapsed are taken at slightly different instants."""
+"""Tolerance in seconds: Start, End and Elapsed are taken at slightly different instants."""
 _HOUR_S = 3600.0
 _TIMES = ("submit", "start", "end")
 _MIN_BATCH_ROWS = 200_000
 _LOOKED_AT = ("cluster", "shards", "mps", "lasted_s", "end", "says_suspended")
 """Columns of runs that are looked at and not kept."""
 _JOB_ID = r"^\s*(\d|[A-Za-z][\w-]*\d[\w-]*\s*$)"
-"""As Slurm has it; other systems begin with letters."""
+"""Shape of a job's id, as Slurm has it; those of other systems begin with letters."""
 _SHARED_GPUS = {
     "shards": "Jobs held shards of GPUs (gres/shard), which are not counted: GPUs shared so look idle.",
     "mps": "Jobs held parts of GPUs (gres/mps): each hundred of them, or less, counts as a GPU that nobody else "
@@ -68,7 +68,7 @@ def _number(text: pl.Expr) -> pl.Expr:
 
 
 def _read(column: str, read: Callable[[pl.Expr], pl.Expr], name: str) -> tuple[pl.Expr, pl.Expr]:
-    """What a text says, and whether there is one that says nothing of the kind."""
+    """Columns for the value of a text, and for whether there is a text without such a value."""
     text = _blank_if_missing(column)
     return read(text).alias(name), ((text != "") & read(text).is_null()).alias(f"{column}_unread")
 
@@ -95,7 +95,7 @@ def _of_tres(kind: str) -> pl.Expr:
 
 
 def _gpus(entries: pl.Series) -> pl.Series:
-    """How many GPUs lists of entries name (null: more than there are), and their types, joined by commas."""
+    """Number of GPUs that lists of entries name (null: more than there are), and types, joined by commas."""
     found = []
     # Texts that differ are few: each is read once (``of_distinct``).
     for text in entries.to_list():
@@ -112,7 +112,7 @@ _COUNT_AND_TYPES = pl.Struct({"count": pl.Int64, "types": pl.String})
 
 
 def _held() -> Iterator[pl.Expr]:
-    """What a list of resources says that a job held, of memory and GPUs."""
+    """Columns for the memory and GPUs that a job held, by its list of resources."""
     tres = pl.col("tres")
     # A list that names no GPUs is of a job that has none; where there is no list, nothing is known.
     has_list = tres.str.strip_chars() != ""
@@ -150,7 +150,7 @@ _MEANINGS: Mapping[str, Sequence[pl.Expr]] = {
     ),
     "limit": (_limit_s().alias("limit_s"),),
 }
-"""What columns of which few texts differ say, as columns that follow from each of them."""
+"""Column of which few texts differ → columns that follow from it."""
 
 
 def _add_times(rows: pl.DataFrame, timezone: str) -> pl.DataFrame:
@@ -172,7 +172,7 @@ def _add_times(rows: pl.DataFrame, timezone: str) -> pl.DataFrame:
 
 
 class TimeNotes:
-    """What is odd about the times of a file's sound rows, whatever their order."""
+    """Oddities in the times of a file's sound rows, whatever their order."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -235,7 +235,7 @@ def _settled_end_s() -> pl.Expr:
 
 
 def _end_s() -> pl.Expr:
-    """When a run ended: inf for one that is still on its nodes, or of which nothing else is known."""
+    """End of a run: inf for one that is still on its nodes, or of which nothing else is known."""
     end, start = pl.col("end_s"), pl.col("start_s")
     running = pl.col("runs_on") & ~end.is_nan().fill_null(False)
     reckoned = start + pl.col("lasted_s")

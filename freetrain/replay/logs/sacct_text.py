@@ -1,4 +1,4 @@
-"""The text of `sacct -P`: header lines, what rows below them look like, and the rows as fields."""
+"""The text of `sacct -P`: header lines, the form of the rows below them, and the rows as fields."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MADE_WITH = (
     "Make it with sacct -a -P -X -D -S FROM -E UNTIL "
     "-o JobID,Partition,State,Submit,Start,End,Timelimit,NNodes,NCPUS,NodeList,AllocTRES"
 )
-"""How to make a log that has all that is read; docs/reference/logs.md says the same."""
+"""Advice to make a log that has all that is read; docs/reference/logs.md says the same."""
 
 _HEAD_BYTES = 1 << 16
 # fmt: off
@@ -44,7 +44,7 @@ _NAMES = frozenset({
 # fmt: on
 _FIRST_TWO = re.compile(r",?\s*[A-Za-z]\w*(?:%-?\d+)?[ ]*([^\w\s%]+|\t)\s*[A-Za-z]")
 _MARKS = "\ufeff# "
-"""What may stand before a header: a file's byte-order mark, also where files were joined, and a comment's sign."""
+"""Characters before a header: a file's byte-order mark, also where files were joined, and a comment's sign."""
 _JOB_COLUMN = re.compile(r"job_?id", re.IGNORECASE)
 _ALIASES: Mapping[str, tuple[str, ...]] = {
     "job": ("jobid", "jobidraw", "job_id"),
@@ -96,7 +96,7 @@ _SHAPES: Mapping[str, re.Pattern[str]] = {
     "nodelist": re.compile(r"(?=.*[A-Za-z])\S*|None assigned|"),
 }
 _MAX_OPEN_BYTES = 1 << 25
-"""No row is as long: what is broken for longer than that is no row that goes on."""
+"""Most bytes of a row: what is broken for longer than that is no row that goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Header:
     """A header line.
 
     Attributes:
-        separator: what stands between its columns; sacct prints a pipe, or what --delimiter says.
+        separator: text between its columns; sacct prints a pipe, or what --delimiter says.
     """
 
     begin: int
@@ -113,7 +113,7 @@ class Header:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Its columns, as ``column_names`` makes them."""
+        """Names of its columns, as ``column_names`` makes them."""
         return column_names(self.text.split(self.separator))
 
 
@@ -124,17 +124,17 @@ def column_names(header: list[str] | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def column_positions(names: tuple[str, ...], aliases: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
-    """Which column tells what: of several that tell the same, the alias that stands first counts."""
+    """Role → position of its column: of several with that role, the alias that stands first counts."""
     return {role: names.index(alias) for role in aliases for alias in reversed(aliases[role]) if alias in names}
 
 
 def role_of(column: str) -> str:
-    """What one of sacct's columns tells; empty for one that is not read."""
+    """Role of one of sacct's columns; empty for one that is not read."""
     return next((role for role, aliases in _ALIASES.items() if column.lower() in aliases), "")
 
 
 def separator_of(line: str, expected: str | None = None) -> str | None:
-    """What separates the columns of a header line; None for a line that is no header."""
+    """Separator of the columns of a header line; None for a line that is no header."""
     found = _FIRST_TWO.match(line.replace('"', ""))
     separator = expected or (found[1] if found else None)
     if separator is None or len(_NAMES.intersection(column_names(line.split(separator)))) < 2:
@@ -187,11 +187,11 @@ def _end_of_line(data: bytes, at: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What rows look like below a header.
+    """Form of the rows below a header.
 
     Attributes:
-        positions: the columns that are needed, by what they tell.
-        layout: how many there are, and how to tell whether a row was split rightly.
+        positions: role → position of each column that is needed.
+        layout: number of columns, and how to tell whether a row was split rightly.
     """
 
     header: Header

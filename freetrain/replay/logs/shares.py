@@ -37,19 +37,19 @@ from freetrain.replay.logs.placing import PlacedJobs, nodes_used_whole, spread_e
 _ScalarT = TypeVar("_ScalarT", np.float64, np.bool_)
 _Part = TypeVar("_Part", IdlePart, TaskRoom)
 _INEXACT = 1e-6
-"""Sums of jobs spread over several nodes are off by so much at most."""
+"""Tolerance: sums of jobs spread over several nodes are off by so much at most."""
 _MIB = 2.0**20
 _WORTH_SAYING = 0.005
 
 
 @dataclass(frozen=True, slots=True)
 class HeldAmount:
-    """What jobs hold of one resource.
+    """Amounts of one resource that jobs hold.
 
     Attributes:
-        amount: what each job holds of each of its nodes; nan: unknown.
-        least: what a job on several nodes holds of each of them at the least.
-        by_row: ``amount`` is by row of the busy times: what jobs hold differs from node to node.
+        amount: amount that each job holds of each of its nodes; nan: unknown.
+        least: least that a job on several nodes holds of each of them.
+        by_row: whether ``amount`` is by row of the busy times: what jobs hold differs from node to node.
     """
 
     amount: Floats
@@ -63,11 +63,11 @@ class Stretches:
     """Stretches of time in which nothing changes on a node, of some nodes, in order of node and time.
 
     Attributes:
-        job: whose each of them is; one behind the last job's: the node is out of service.
-        row: which of these begins or ends with the stretch, shape (stretches,).
+        job: number of each row's job; one behind the last job's: the node is out of service.
+        row: position of the row that begins or ends with the stretch, shape (stretches,).
         sign: 1 where it begins, -1 where it ends.
         first: the first stretch of each node that has any.
-        lasts_s: how long it lasts; means nothing where a node's last row ends.
+        lasts_s: seconds that it lasts; they mean nothing where a node's last row ends.
         has_jobs: whether the node has jobs, and is in service.
     """
 
@@ -84,13 +84,13 @@ class Stretches:
     nodes: int
 
     def of_jobs(self, given: NDArray[_ScalarT], by_row: bool = False) -> NDArray[_ScalarT]:
-        """What is given by job, or by row of the busy times, by stretch; 0 where a node is out of service."""
+        """Values by stretch of what is given by job, or by row of the busy times; 0 for a row out of service."""
         own = given[np.minimum(self.rows if by_row else self.job, len(given) - 1)]
         own[self.job >= self.jobs] = 0
         return own[self.row]
 
     def held(self, amount: Floats) -> Floats:
-        """What jobs hold together during each stretch, of so much by stretch."""
+        """Sums over all jobs of a node during each stretch; ``amount``: of the job that begins or ends with it."""
         sums: Floats = np.cumsum(amount * self.sign)
         return sums
 
@@ -104,7 +104,7 @@ class Stretches:
 
 @dataclass(frozen=True, slots=True)
 class FreeAmount:
-    """What is free: the nodes' sizes, whether one of them is a lower bound, and what no job holds, by stretch.
+    """Free amounts: the nodes' sizes, whether one is a lower bound, and what no job holds, by stretch.
 
     ``amount`` is nan where a job is there of which the log does not say what it holds.
     """
@@ -144,7 +144,7 @@ def stretches_of(busy: BusyTimes, nodes: slice, rows: NDArray[np.int32], jobs: i
 
 
 def free_of(stretches: Stretches, held: HeldAmount, alone: NDArray[np.bool_], nodes: slice) -> FreeAmount:
-    """What is free of one resource; ``alone`` is meant by stretch."""
+    """Free amounts of one resource; ``alone``: by stretch, whether the job is on one node only."""
     known = held.known[nodes]
     amount = stretches.of_jobs(held.amount, held.by_row)
     unknown = np.isnan(amount)
@@ -168,7 +168,7 @@ def find_idle_shares(
     holes: Holes,
     task: TaskRequest | None,
 ) -> IdleShares | None:
-    """What lies idle on the nodes while they have jobs; None where the log does not say what any job holds.
+    """Idle parts of the nodes while they have jobs; None where the log does not say what any job holds.
 
     Memory and GPUs count only beside an idle CPU: without one, nobody could use them. Where the size of a node is
     not known, it is what jobs were seen to hold at once: the least that it can be if the nodes of each job are
@@ -213,7 +213,7 @@ def find_idle_shares(
 def _held_by_jobs(
     placed: PlacedJobs, sizes: NodeSizes, runs: NDArray[np.bool_], task: TaskRequest | None
 ) -> tuple[dict[str, HeldAmount], set[str]]:
-    """What jobs hold of each resource that matters, and the resources of which the log says what they hold."""
+    """Amounts that jobs hold of each resource that matters, and the resources of which the log says them."""
     held = {"cpus": HeldAmount(placed.cores, sizes["cpus"], 1.0, placed.cores_by_row)}
     known_kinds = {"cpus"}
     for what in ("memory_bytes", "gpus"):
@@ -239,7 +239,7 @@ def _with_sizes(parts: Sequence[IdlePart], held: HeldAmount, busy: BusyTimes, ro
 
 
 def _joined(parts: Sequence[_Part], *columns: str) -> _Part:
-    """What was found out of some nodes after the other, as one: these columns of it one behind the other."""
+    """Figures of some nodes after the other, joined into one: these columns of them one behind the other."""
     joined: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
     return replace(parts[0], **joined)
 
@@ -252,7 +252,7 @@ def _parts_of(
     task: TaskRequest | None,
     known_kinds: Collection[str],
 ) -> tuple[Floats, Mapping[str, IdlePart], TaskRoom | None]:
-    """Of some nodes: seconds in which they were partly used, their idle parts, and room for tasks."""
+    """Figures of some nodes: seconds in which they were partly used, their idle parts, and room for tasks."""
     of_one = stretches.of_jobs(alone)
     free = {what: free_of(stretches, amount, of_one, nodes) for what, amount in held.items()}
     partly = stretches.has_jobs & (free["cpus"].amount >= 1 - _INEXACT)
@@ -272,7 +272,7 @@ def _task_room(
     task: TaskRequest,
     known_kinds: Collection[str],
 ) -> TaskRoom:
-    """For how many tasks there was room; what no job is known to hold of memory is asked for of nobody."""
+    """Room for tasks; memory is not asked for where the log does not say what any job holds of it."""
     asked = {
         "cpus": (float(task.keep.cpus), float(max(task.each.cpus, 1))),
         "memory_bytes": (task.keep.memory_mb * _MIB, task.each.memory_mb * _MIB),
@@ -328,9 +328,9 @@ def _spread(placed: PlacedJobs, alone: NDArray[np.bool_], window: Holes) -> floa
 
 
 def times_that_fit(parts: Iterable[tuple[Floats, float, float]], shape: int) -> NDArray[np.int64]:
-    """How many tasks fit at once, the scarcest of what they ask for deciding, shape (shape,).
+    """Number of tasks that fit at once, the scarcest of what they ask for deciding, shape (shape,).
 
-    Of each resource: what is free of it (nan: unknown), what is kept back of each node, and what a task takes.
+    ``parts``, of each resource: free amount (nan: unknown), amount kept back of each node, and that of a task.
     """
     fits = np.full(shape, np.inf)
     for free, kept, each in parts:
@@ -339,7 +339,7 @@ def times_that_fit(parts: Iterable[tuple[Floats, float, float]], shape: int) -> 
 
 
 def find_places(room: TaskRoom, holes: Holes) -> TaskPlaces:
-    """When there was room for each task, beside jobs and on nodes without any."""
+    """Places for tasks: when there was room for each, beside jobs and on nodes without any."""
     fitting = _fitting(room, holes)
     most = np.zeros(len(holes.node_names), np.int64)
     np.maximum.at(most, fitting["node"].to_numpy(), fitting["tasks"].to_numpy())
@@ -374,7 +374,7 @@ def _fitting(room: TaskRoom, holes: Holes) -> pl.DataFrame:
 
 
 def _lasting(fitting: pl.DataFrame, number: int, shortest_s: float) -> pl.DataFrame:
-    """When so many tasks fit, or more, without a break, for so long at least."""
+    """Stretches of time in which so many tasks fit, or more, without a break, for so long at least."""
     node, start_s, end_s = pl.col("node"), pl.col("start_s"), pl.col("end_s")
     begins = (node != node.shift()) | (start_s > end_s.shift())
     return (

@@ -20,10 +20,10 @@ _GZIP_WBITS = 31
 _UTF16_HEAD_BYTES = 64
 _CHUNK_BYTES = 1 << 20
 _PIECE_BYTES = 12 << 20
-"""What is understood at a time: as columns of text it takes some ten times as much, and each time some
-15 ms, however little it is."""
+"""Bytes understood at a time: as columns of text they take some ten times as much, and each time some
+15 ms, however few they are."""
 _MAX_LINE_BYTES = 1 << 25
-"""No row is as long, but a whole JSON document may stand in one line."""
+"""Most bytes of a line: no row is as long, but a whole JSON document may stand in one line."""
 _OTHER_PACKERS = {b"\xfd7zXZ": "xz", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
 _HEAD_BYTES = 1 << 16
 _SWF_FIELDS = 18
@@ -33,7 +33,7 @@ _EXPECTED = (
 )
 _TABLE_ROW = re.compile(r"\d+([_+.]\S*)?( +\S+){3,}")
 _ONE_MOMENT = re.compile(r"JOBID +PARTITION|PARTITION +AVAIL|NODELIST +NODES|(JobId|NodeName|PartitionName)=")
-"""How what squeue, sinfo and scontrol print begins."""
+"""Beginnings of what squeue, sinfo and scontrol print."""
 
 
 def display_name(path: Path) -> str:
@@ -108,7 +108,7 @@ def _as_utf8(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _encoding(head: bytes) -> str | None:
-    """Windows' shells write UTF-16, with a byte-order mark or without: every second byte of ASCII text is 0."""
+    """Encoding of UTF-16 as Windows' shells write it, marked or not: every second byte of ASCII is 0; None: other."""
     zeros = [head[odd::2].count(0) for odd in (0, 1)]
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
@@ -193,7 +193,7 @@ class LogFormat(StrEnum):
 
 
 def detect_format(data: bytes, name: str, columns_given: bool, delimiter: str | None = None) -> LogFormat:
-    """What kind of log the text is, in columns that the user may have named.
+    """Kind of log that the text is, in columns that the user may have named.
 
     Raises:
         InputError: if it is none; the sentence says what was found.

@@ -18,7 +18,7 @@ MISSING_WORDS = ("", "unknown", "none", "n/a", "na", "nan", "null", "(null)", "i
 LATEST_S = 4_102_444_800.0
 """The year 2100: a later time is a number that slipped into the wrong column."""
 _NEVER_SET_UPTO_S = 14 * 3600.0
-"""Slurm prints the epoch itself where a time was never set; a site's clocks are at most so far ahead of UTC."""
+"""Latest time that means "never set": Slurm prints the epoch; clocks are at most so far ahead of UTC."""
 _EPOCH = re.compile(r"\d{1,11}(\.\d+)?")
 _NAIVE = "%Y-%m-%dT%H:%M:%S"
 # In a log a shorter number is not a time but a field that slipped into the wrong column.
@@ -30,7 +30,7 @@ _RELATIVE = re.compile(
     re.IGNORECASE,
 )
 _IN_UTC = re.compile(r"\s*\.?(UTC|GMT)$")
-"""What ``SLURM_TIME_FORMAT='%F %T.%Z'`` adds where clocks show UTC."""
+"""Suffix that ``SLURM_TIME_FORMAT='%F %T.%Z'`` adds where clocks show UTC."""
 _WITH_ZONE = re.compile(r"[\d-]+[T ][\d:]+\s*\.?[A-Z]{3,5}")
 _SLASHED = re.compile(r"\d{1,4}/\d{1,2}(/\d{1,4})?([ T-]\d{1,2}:\d\d(:\d\d)?)?")
 _UNREADABLE = (
@@ -88,7 +88,7 @@ def parse_times(text: pl.Series, timezone: str, later: bool = False) -> pl.Serie
 
 
 def form_hint(text: str) -> str:
-    """What to do about times of a form that cannot be read; empty where the form is not a known one."""
+    """Advice about times of a form that cannot be read; empty where the form is not a known one."""
     why = next((why for form, why in _UNREADABLE if form.fullmatch(text.strip())), "")
     return f"{text!r} {why}: run sacct again with SLURM_TIME_FORMAT=standard." if why else ""
 

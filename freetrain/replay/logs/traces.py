@@ -36,17 +36,17 @@ _HEAD_BYTES = 1 << 16
 _BEGINS_AS_JSON = re.compile(rb"^[ \t]*[\[{]", re.MULTILINE)
 _LINES_AT_ONCE = 1 << 14
 _BLANKED = re.compile(r"[|\n\r]")
-"""What would cut a row of text in two: a blank stands for it."""
+"""Characters that would cut a row of text in two: a blank stands for each."""
 _BEGINNING = re.compile(r"^[ \t]*(?=[\[{])", re.MULTILINE)
 _BLANKS = re.compile(r"[ \t\n\r]*")
 _BETWEEN = re.compile(r"[\s,\x1e]*")
-"""What may stand between documents."""
+"""Text that may stand between documents."""
 _LONGEST_MARK = 16
-"""No word, number or escape that was cut off is reported farther from the end of the text than that."""
+"""Most characters from the end of the text at which a cut-off word, number or escape is reported."""
 
 
 class Trace(BaseModel):
-    """How the files of a trace are read.
+    """Rules by which the files of a trace are read.
 
     Attributes:
         columns: sacct's name of a column → the file's, or several of which it has one. In JSON the path to the
@@ -56,7 +56,7 @@ class Trace(BaseModel):
         texts: sacct's name → text around each value: ``{value}``, or ``{count}`` of the values between commas.
         words: sacct's name → the file's word → sacct's.
         resources: names of resources in AllocTRES, as numbers in Slurm's database → sacct's.
-        units: sacct's name → how many of the file's units are one of sacct's.
+        units: sacct's name → number of the file's units that are one of sacct's.
         later_by_s: seconds that are added to times which are numbers.
         timezone: zone of times that name none (zoneinfo name).
     """
@@ -79,7 +79,7 @@ class Trace(BaseModel):
         return {own: name for name in self.columns for own in self.own_names(name)}
 
     def own_names(self, name: str) -> tuple[str, ...]:
-        """What the file may call one of sacct's columns."""
+        """Names that the file may have for one of sacct's columns."""
         own = self.columns[name]
         return (own,) if isinstance(own, str) else own
 
@@ -131,7 +131,7 @@ class Trace(BaseModel):
 
 
 NO_TRACE = Trace()
-"""The columns have sacct's names."""
+"""Trace of a file whose columns have sacct's names."""
 
 
 def _changed_number(value: pl.Expr, change: Any) -> pl.Expr:
@@ -246,7 +246,7 @@ def _leaves(value: Any, path: list[str]) -> Iterator[Any]:
 
 
 def _resources(job: Any) -> Iterator[str]:
-    """What the job had, as ``AllocTRES`` says it; memory counts in MiB."""
+    """Resources that the job had, as ``AllocTRES`` says them; memory counts in MiB."""
     for entry in _allocated(job):
         name = "/".join(filter(None, (_text(entry, "type"), _text(entry, "name"))))
         yield f"{name}={_text(entry, 'count')}{'M' if name == 'mem' else ''}"

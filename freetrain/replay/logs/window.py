@@ -20,10 +20,10 @@ _MAX_NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class CoveredTime:
-    """What the rows prove about the time that the log covers.
+    """Time that the log covers, as its rows prove it.
 
     Attributes:
-        latest_end_s: when the last one ended, or started if that is later.
+        latest_end_s: end of the last run, or the last start if that is later.
         earliest_end_s: the first end. A dump from X on holds no row that ended before X.
         latest_submit_s: the last submission (start, where there is none). None is after the dump's end.
         notes: times that were left out because they lie far from all others, in sentences.
@@ -77,7 +77,7 @@ def _first_s(ascending_s: NDArray[np.float64]) -> float:
 
 
 def _outliers_from(in_order_s: NDArray[np.float64]) -> int:
-    """Where the outliers among the last of some times begin; the number of times where there are none."""
+    """Position at which the outliers among the last of some times begin; none: the number of times."""
     count = len(in_order_s)
     # Of many times 2 % may be outliers: more than that is no accident.
     few = max(2, count // 50)
@@ -104,7 +104,7 @@ def _named(seen: pl.DataFrame, column: str, is_odd: pl.Expr, did: str, what: str
 
 @dataclass(frozen=True, slots=True)
 class LogWindow:
-    """From when to when holes are looked for, with notes on how that was chosen."""
+    """Window in which holes are looked for, with notes on how it was chosen."""
 
     from_s: float
     until_s: float
@@ -112,7 +112,7 @@ class LogWindow:
 
     @property
     def span(self) -> str:
-        """From when to when, for people."""
+        """Start and end of the window, for people."""
         return f"{iso(self.from_s)} to {iso(self.until_s)}"
 
 

@@ -22,10 +22,10 @@ Named = Sequence[tuple[tuple[str, ...], LentTime]]
 
 @dataclass(frozen=True, slots=True)
 class LedgerReport:
-    """What the page is made of.
+    """Content of the page.
 
     Attributes:
-        is_over: whether no more can come to it.
+        is_over: whether its time is over, so that it stays as it is.
         course: each day or month of it by its first day, in order, with what was lent.
         accounts: (account,) → what its users had.
         users: (account, user) → what they had.
@@ -47,7 +47,7 @@ class LedgerReport:
 
     @property
     def total(self) -> LentTime:
-        """What all users had."""
+        """Lent time of all users together."""
         return sum((lent for _, lent in self.users), LentTime())
 
 
@@ -116,7 +116,7 @@ def _about_delays(harms: Sequence[Harm]) -> str:
 
 
 def _parts(total: LentTime) -> list[tuple[str, str, float]]:
-    """What became of the node-seconds: class of the style sheet, words, and how many."""
+    """Parts of the node-seconds by what became of them: class of the style sheet, words, and node-seconds."""
     seconds = (
         ("useful", "useful", total.useful_s),
         ("starting", "lost when nodes came", total.lost_to_starts_s),

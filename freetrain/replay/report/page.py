@@ -57,13 +57,13 @@ _FORESIGHT = {
 
 @dataclass(frozen=True, slots=True)
 class ReplaySetting:
-    """How the log was replayed, as far as the figures of the replay do not tell it.
+    """Settings by which the log was replayed, as far as the figures of the replay do not tell them.
 
     Attributes:
-        horizon_s: how far ahead value is counted; 0: as long as idle nodes are expected to stay.
-        poll_s: how often idle nodes were looked for in the replay of what the holes allow; 0: seen at once.
-        published_losses: evictions are charged whole.
-        foresight: what is known of the ends of holes: none, learned, plan, or perfect.
+        horizon_s: seconds ahead for which value is counted; 0: as long as idle nodes are expected to stay.
+        poll_s: seconds between looks for idle nodes in the replay of what the holes allow; 0: seen at once.
+        published_losses: whether evictions are charged whole.
+        foresight: knowledge of the ends of holes: none, learned, plan, or perfect.
     """
 
     policy: str
@@ -79,7 +79,7 @@ class ReplaySetting:
 def assumptions(
     setting: ReplaySetting, trainers: Sequence[Trainer], daemon: DaemonSetup | None
 ) -> tuple[FigureLine, ...]:
-    """What the figures rest on, in the order to be shown."""
+    """Assumptions that the figures rest on, in the order to be shown."""
     return (*_deciding(setting, trainers), *_costs(setting, trainers, daemon), *_pace(setting, trainers, daemon))
 
 
@@ -159,11 +159,11 @@ def _seconds(values: Iterable[float]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ReportInput:
-    """What a report is made of.
+    """Content of a report.
 
     Attributes:
         title: name of the machine, or of the log.
-        study: what came of it. Where it tells what the daemon would have got, that is what the report shows.
+        study: study of the replay. Where it tells what the daemon would have got, the report shows that.
         prices: what the site's nodes have and cost; None: it did not say.
     """
 
@@ -286,7 +286,7 @@ def render_comparison(comparison: RunComparison) -> str:
     first = axes[0] if axes else ""
 
     def percent(work: float | None) -> float:
-        """How long a bar is; a full one is the greatest work of all."""
+        """Length of a bar in percent; a full one is the greatest work of all."""
         return round(100 * min(max((work or 0.0) / top, 0.0), 1.0), 2)
 
     return fill(

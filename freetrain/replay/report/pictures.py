@@ -40,7 +40,7 @@ _Line = tuple[Floats, str, str, Any]
 _BOTTOM = 46
 _ROWS = 17
 _DATE_WIDTH = 7.0
-"""Of a date with some space beside it, in sizes of the font."""
+"""Width of a date with some space beside it, in sizes of the font."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +263,7 @@ def nodes_by_time_of_week(rhythm: Rhythm, size: Format) -> str:
 
 
 def lengths_of_holes(lengths: HoleLengths, size: Format) -> str:
-    """How many holes there are of each length, and how many node-hours lie in them."""
+    """Numbers of holes of each length, and the node-hours in them, as bars."""
     bar = 24
     height = bar * len(lengths.labels) + 40
     rows = np.arange(len(lengths.labels))

@@ -1,4 +1,4 @@
-"""What the report says in words: headline, key figures, captions, remarks."""
+"""The report's sentences: headline, key figures, captions, remarks."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def headline(study: Study) -> str:
 
 
 def ran_out(record: ReplayRecord) -> str:
-    """Says so where the trainers were done before the window was over; empty where they were not."""
+    """Remark that the trainers were done before the window was over; empty where they were not."""
     done_s = [run.completed_s for run in record.runs if run.completed_s is not None]
     if not done_s or len(done_s) < len(record.runs) or max(done_s) >= record.holes.until_s:
         return ""
@@ -121,7 +121,7 @@ def _lost(shown: ReplayOutcome, duration_s: float) -> str:
 
 
 def parts_of_idle_time(shown: ReplayOutcome, record: ReplayRecord) -> tuple[tuple[str, str, float], ...]:
-    """Where the idle node-hours went: class of the style sheet, words, and how many; empty if there were none."""
+    """Parts of the idle node-hours by use: class of the style sheet, words, and hours; empty if none were idle."""
     idle = shown.idle_node_hours
     if idle <= 0:
         return ()
@@ -137,7 +137,7 @@ def parts_of_idle_time(shown: ReplayOutcome, record: ReplayRecord) -> tuple[tupl
 
 
 def about_trainers(record: ReplayRecord, shown: int, kinds: int) -> str:
-    """Which trainers the table shows, and how many of all reached their target."""
+    """Caption of the trainers' table: which it shows, and how many of all reached their target."""
     admitted = len(record.runs)
     done = sum(run.completed_s is not None for run in record.runs)
     if admitted == 1:
@@ -153,7 +153,7 @@ def about_trainers(record: ReplayRecord, shown: int, kinds: int) -> str:
 
 
 def about_grid(record: ReplayRecord, packed: bool) -> str:
-    """Which nodes the picture shows, and how it is to be read."""
+    """Caption of the nodes' picture: which nodes it shows, and how it is to be read."""
     shown, ever = len(record.timeline.pictured), record.timeline.ever_idle_nodes
     which = (
         f"Each line is one of the {count(ever, 'node')} that were ever idle."
@@ -185,7 +185,7 @@ def about_holes(holes: Holes) -> str:
 
 
 def about_site(site: SiteOutcome) -> str:
-    """What the site's jobs would have found, in a sentence or two."""
+    """Remark on what the site's jobs would have found, in a sentence or two."""
     if not site.site_starts:
         return "None of the site’s jobs started on a node that had been idle."
     met = (
@@ -201,7 +201,7 @@ def about_site(site: SiteOutcome) -> str:
 
 
 def about_shares(parts: ShareOutcome) -> str:
-    """What lay idle beside the site’s jobs, and on nodes without."""
+    """Remark on what lay idle beside the site’s jobs, and on nodes without."""
     gpus = ""
     if parts.partly_idle_gpu_hours is not None:
         gpus = f" and {count(parts.partly_idle_gpu_hours, 'GPU-hour')}"
@@ -213,7 +213,7 @@ def about_shares(parts: ShareOutcome) -> str:
 
 
 def about_tasks(task: TaskRequest, parts: ShareOutcome, played: Study | None) -> str:
-    """For how many tasks there would have been room beside the jobs, and how many were lent it."""
+    """Remark on the room for tasks beside the jobs and on nodes without, and how much of it was lent."""
     beside, empty = parts.partly_fitting_task_hours or 0.0, parts.idle_nodes_fitting_task_hours or 0.0
     gpus = f", {count(beside * task.each.gpus, 'GPU-hour')}," if task.each.gpus else ""
     fitted = (
@@ -243,7 +243,7 @@ def _about_lent(parts: ShareOutcome, played: Study) -> str:
 
 
 def about_rows(rows: RowCount) -> str:
-    """What became of the log's rows."""
+    """Remark on what became of the log's rows."""
     ignored = sum(rows.ignored.values())
     reasons = "; ".join(f"{reason}: {number(times)}" for reason, times in rows.ignored.items() if times)
     return (

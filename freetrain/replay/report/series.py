@@ -1,4 +1,4 @@
-"""What the report's pictures show, as plain series: nodes and samples over time, the grid, the week."""
+"""Data of the report's pictures, as plain series: nodes and samples over time, the grid, the week."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class SamplesOverTime:
 
 @dataclass(frozen=True, slots=True)
 class HoleLengths:
-    """How long holes are, in buckets that grow like a logarithm; empty ones at the ends are left out."""
+    """Lengths of holes, in buckets that grow like a logarithm; empty ones at the ends are left out."""
 
     labels: tuple[str, ...]
     holes: NDArray[np.int64]
@@ -105,7 +105,7 @@ def node_means(holes: Holes, timeline: Timeline, edges_s: Floats) -> tuple[Float
 
 
 def idle_steps(holes: Holes) -> tuple[Floats, Floats]:
-    """When the number of idle nodes changes, in order, and how many are idle from then on."""
+    """Times at which the number of idle nodes changes, in order, and the number from then on."""
     at_s = np.concatenate([holes.start_s, holes.end_s])
     change = np.concatenate([np.ones(len(holes)), -np.ones(len(holes))])
     order = np.argsort(at_s, kind="stable")
@@ -148,7 +148,7 @@ def _between(low: str, high: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NodeGrid:
-    """What each pictured node did in each column of time.
+    """States of each pictured node in each column of time.
 
     Attributes:
         states: BUSY, IDLE (and not lent) or FIRST_COLOUR + the colour of the trainer that had the node,
@@ -207,7 +207,7 @@ def _columns(record: ReplayRecord, at_s: NDArray[np.float64], columns: int) -> N
 def _shares(
     row: NDArray[np.intp], start: NDArray[np.float64], end: NDArray[np.float64], shape: tuple[int, int]
 ) -> NDArray[np.float64]:
-    """How much of each unit column the intervals [start, end) of each row cover."""
+    """Share of each unit column that the intervals [start, end) of each row cover."""
     # An interval is a step up at its start less one at its end; a step within column k covers 1 − fraction
     # of k and all of the columns after it: two entries under a running sum.
     steps = np.zeros((shape[0], shape[1] + 2))
@@ -248,7 +248,7 @@ def find_weeks(holes: Holes, timeline: Timeline, zone: tzinfo) -> pl.DataFrame:
 
 
 def about_weeks(weeks: pl.DataFrame) -> str:
-    """How far weeks differ, in a sentence; empty for fewer than two."""
+    """Remark on how far weeks differ, in a sentence; empty for fewer than two."""
     if len(weeks) < 2:
         return ""
     (low, low_h, _), (high, high_h, _) = (pick(weeks.rows(), key=lambda week: week[1]) for pick in (min, max))

@@ -35,9 +35,9 @@ from freetrain.replay.trainer_run import TrainerRun
 from freetrain.showing.words import NOTHING, amount, brief_duration, large, number, share
 
 MAX_TRAINERS = 25
-"""So many have a line of their own."""
+"""Most trainers, or kinds of them, that have a line of their own."""
 MIN_FORECASTS = 30
-"""A share of fewer says nothing: a dozen nodes that leave together make 0 % of what was thought certain."""
+"""Fewest forecasts of a line: a dozen nodes that leave together would make 0 % of what was thought certain."""
 
 
 FigurePair = tuple[str, str, str]
@@ -45,7 +45,7 @@ FigurePair = tuple[str, str, str]
 
 
 def daemon_beside_holes(daemon: ReplayOutcome, allowed: ReplayOutcome) -> Iterator[FigurePair]:
-    """What the daemon would have got, and what the holes allow."""
+    """Figures of the daemon, beside those that the holes allow."""
     idle = allowed.idle_node_hours
     shown: tuple[tuple[str, Callable[[ReplayOutcome], str]], ...] = (
         ("of a dedicated machine’s work", lambda out: share(out.u_work)),
@@ -124,7 +124,7 @@ class TrainerKind:
     """Trainers with the same curve, limits, costs and target.
 
     Attributes:
-        name: what their names have in common; the name of a single one.
+        name: common part of their names; the name of a single one.
     """
 
     name: str
@@ -132,7 +132,7 @@ class TrainerKind:
 
     @property
     def node_hours(self) -> float:
-        """What they had together."""
+        """Node-hours that they had together."""
         return sum(run.node_hours for run in self.runs)
 
 
