@@ -32,12 +32,12 @@ class ComparedRun:
     """One run of a comparison.
 
     Attributes:
-        labels: what it has of everything in which the runs differ.
-        daemon: as the daemon would have gone; None: that was not asked.
-        parts: with parts of nodes lent, too, whose places count as nodes, as the daemon would have gone, or, where
-            that was not asked, as the holes allow; None: they were not lent.
-        delay_mean_s: how much later each of the site's jobs would have started that started on idle nodes.
-        energy_kwh: what it took, where prices were given.
+        labels: its value of everything in which the runs differ.
+        daemon: figures as the daemon would have gone; None: not asked.
+        parts: figures with parts of nodes lent, too, whose places count as nodes, as the daemon would have gone,
+            or, where that was not asked, as the holes allow; None: they were not lent.
+        delay_mean_s: seconds by which each of the site's jobs that started on idle nodes would have started later.
+        energy_kwh: electricity that it took, where prices were given.
     """
 
     id: int
@@ -52,7 +52,7 @@ class ComparedRun:
 
     @property
     def shown(self) -> RunFigures:
-        """The daemon's way, or, where that was not asked, what the holes allow."""
+        """Figures of the daemon's way, or, where that was not asked, of what the holes allow."""
         return self.daemon or self.allowed
 
 

@@ -30,10 +30,10 @@ PICTURED_NODES = 64
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Costs in seconds that replace those of every trainer, where given; and how evictions are charged.
+    """Costs in seconds that replace those of every trainer, where given; and the way to charge evictions.
 
     Attributes:
-        as_published: as the published method does, whole, even if that takes more than was trained.
+        as_published: whether evictions are charged as published: whole, even if that takes more than was trained.
     """
 
     scale_up_s: float | None = None
@@ -90,7 +90,7 @@ class CourseCluster(Protocol):
 
 
 class Timeline:
-    """Lent nodes and training rate after every event, who had some of the nodes, and how decisions were found.
+    """Lent nodes and training rate after every event, leases of some nodes, and how decisions were found.
 
     Attributes:
         pictured: the nodes whose leases are kept, spread evenly over those that are ever idle, numbers in their
@@ -257,7 +257,7 @@ class _Population:
     """The trainers that have come in and are not complete, in order.
 
     Attributes:
-        requests: the same as the daemon's rules see them.
+        requests: these trainers' requests, as the daemon's rules see them.
         least: minimum nodes of each.
     """
 

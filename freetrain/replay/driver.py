@@ -41,8 +41,8 @@ class Idle:
 
     Attributes:
         nodes: idle nodes, lent ones included.
-        horizon_s: how far ahead value is counted.
-        orders: to give back nodes on which jobs would start now, and those of trainers that no longer compete.
+        horizon_s: seconds ahead for which value is counted.
+        orders: releases of nodes on which jobs would start now, and of those of trainers that no longer compete.
         serving: trainer → those of its nodes that it is to have servers on.
         changes: how often growing and shrinking are charged.
     """
@@ -94,7 +94,7 @@ def _releases(held: Iterable[tuple[str, str | None]], why: str) -> tuple[Release
 
 
 class ReplayedCluster:
-    """Idle nodes, admitted trainers and who has what, at one instant of the log.
+    """Idle nodes, admitted trainers and the nodes that each has, at one instant of the log.
 
     Args:
         holes: the nodes' kinds, which matter while a trainer competes that tells kinds apart, and whether what is
@@ -103,11 +103,11 @@ class ReplayedCluster:
 
     Attributes:
         running: admitted trainers by id, in order of admission.
-        stays: how long nodes stay idle, as the log so far has shown.
-        size_changes: how often trainers change sizes, as the replay so far has shown; learned where it is used.
-        leases: who had which place when; None: nodes are lent whole, and nobody keeps it.
+        stays: times that nodes stay idle, as the log so far has shown.
+        size_changes: rate of trainers' changes of size, as the replay so far has shown; learned where it is used.
+        leases: leases of places; None: nodes are lent whole, and leases are not kept.
         planned_s: node → when a job is planned to start there, as of the last look.
-        planned_stays: how well such plans foretold when nodes are taken.
+        planned_stays: scores of such plans: how well they foretold when nodes are taken.
         believed_s: node → when it is expected to be taken, where its plan is believed.
         due: nodes that are left free for jobs which would start there now.
     """
@@ -182,7 +182,7 @@ class ReplayedCluster:
             self._serving[action.trainer] = action.nodes
 
     def learn(self) -> tuple[float, float]:
-        """Learn from what is seen now; how far ahead a decision looks, and how often it charges changes.
+        """Learn from what is seen now; the horizon of a decision in seconds, and how often it charges changes.
 
         Where nothing is decided all nodes may have been taken, which plans are scored by.
         """

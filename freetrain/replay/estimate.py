@@ -35,7 +35,7 @@ _BLOCKS_OF_SHORT_LOGS = 24
 """Number of blocks of a log of less than four days, if these are half an hour long at least."""
 
 _GOLDEN = (sqrt(5.0) - 1.0) / 2.0
-"""Golden section: the fractions of its multiples, of any number, lie far apart and follow no period of days."""
+"""Golden section: any number of its multiples, without the whole part, lie far apart, in no period of days."""
 _STRATA = 2
 """Number of strata: with more, each has too few blocks for an interval of its own."""
 

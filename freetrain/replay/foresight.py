@@ -48,7 +48,7 @@ class Knowledge(StrEnum):
     LEARNED = "learned"
     """Expected stays of nodes that are idle now, as nodes of their ages stayed in the log so far."""
     PLAN = "plan"
-    """The same, and planned starts of jobs that wait, by the limits of those that run, as far as such
+    """LEARNED, and planned starts of jobs that wait, by the limits of those that run, as far as such
     plans have been better than knowing nothing: all that can be known."""
     PERFECT = "perfect"
     """Each end within the horizon, as nobody can know: the most that a forecast can bring."""
@@ -70,7 +70,7 @@ class SitePlans:
     """The site's jobs as a replay goes: their limits are known, an end never is before it comes.
 
     Attributes:
-        site: what jobs there are; it is brought up to date from outside.
+        site: the site's jobs; it is brought up to date from outside.
     """
 
     def __init__(self, holes: Holes, logged: LoggedJobs) -> None:
@@ -108,8 +108,8 @@ class ForecastError:
 
     Attributes:
         up_to_s: the longest of them; None: there is no limit.
-        expected_s: their mean.
-        came_s: how long these nodes really stayed, on average.
+        expected_s: mean of the forecasts.
+        came_s: seconds that these nodes really stayed, on average.
         off_s: mean error of a forecast, whichever way.
     """
 

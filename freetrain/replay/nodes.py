@@ -1,4 +1,4 @@
-"""The nodes of a log: when each becomes idle or is taken back, who has it, its group, and what it takes."""
+"""The nodes of a log: when each becomes idle or is taken back, its holder, its group, and its watts."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class IdleNodes:
 
     Attributes:
         holder: name → who has it; None: nobody.
-        came: those that have become idle since :meth:`note_seen`, and are.
-        gone: those that were idle then, and are not any more.
+        came: nodes that have become idle since :meth:`note_seen`, and are.
+        gone: nodes that were idle then, and are not any more.
     """
 
     def __init__(self) -> None:
@@ -140,7 +140,7 @@ def nodes_by_partition(logged: LoggedJobs) -> Iterator[tuple[str, NDArray[np.int
 
 
 def node_groups(log: SiteLog) -> Mapping[str, Sequence[tuple[str, NDArray[np.intp]]]]:
-    """The nodes that are looked at by kind, and by partition, where its jobs ran; none where there is one only."""
+    """Groups of the log's nodes by kind, and by partition, where its jobs ran; none where there is one only."""
     of_node = np.array([log.holes.kind_of.get(name, "") for name in log.holes.node_names])
     groups = {
         "kind of node": [(kind, np.flatnonzero(of_node == kind)) for kind in sorted({*of_node.tolist()} - {""})],
@@ -150,7 +150,7 @@ def node_groups(log: SiteLog) -> Mapping[str, Sequence[tuple[str, NDArray[np.int
 
 
 def watts_of(holes: Holes, draw: PowerDraw) -> Mapping[str, float]:
-    """Node → watts; empty: nobody says. The places of a node take equal parts of what it takes."""
+    """Node → watts; empty: unknown. The places of a node take equal parts of its watts."""
     if not draw.is_known:
         return {}
     places = Counter(map(node_of, holes.node_names)) if holes.in_parts else Counter[str]()

@@ -61,7 +61,7 @@ class Cell:
     """One replay of a sweep.
 
     Attributes:
-        labels: what it has of everything that is varied, such as ``{"log": "june", "policy": "greedy"}``.
+        labels: its value of everything that is varied, such as ``{"log": "june", "policy": "greedy"}``.
         key: a digest of all that its outcome depends on, the contents of files included.
     """
 
@@ -149,7 +149,7 @@ def _digest(path: Path) -> str:
 
 
 def _axes(spec: _Spec) -> Iterator[list[_VariedValue]]:
-    """The axes: what is varied, each with its values; logs come first."""
+    """Axes of the sweep: the values of each thing that is varied; logs come first."""
     yield [_VariedValue("log", name, log.model_extra or {}, log.names) for name, log in spec.logs.items()]
     for axis, values in spec.vary.items():
         if isinstance(values, list):
@@ -240,7 +240,7 @@ class FinishedReplay:
     """A replay that is over.
 
     Attributes:
-        document: what ``freetrain replay --json`` printed; None: it failed.
+        document: output of ``freetrain replay --json``; None: it failed.
         why: its last words on standard error where it failed.
     """
 
@@ -328,7 +328,7 @@ def do_on_slurm(
     run: CommandRunner = run_command,
     pause: Callable[[float], None] = time.sleep,
 ) -> Generator[FinishedReplay, None, None]:
-    """Do the replays on Slurm; each is yielded when it is over. They go on if nobody asks any more.
+    """Do the replays on Slurm; each is yielded when it is over. They go on if the caller asks for no more.
 
     The folder is on a file system that this machine and all nodes see; ``options`` are sbatch's.
 

@@ -94,16 +94,16 @@ class TrainerRun:
         watts_of: node → what it takes while it is lent; empty: nobody says.
 
     Attributes:
-        request: the same as the daemon's rules see it; trainers that name no owner are one user's.
-        counts_as: how many nodes one of its nodes counts as, where nodes are places that differ in size.
+        request: its request as the daemon's rules see it; trainers that name no owner are one user's.
+        counts_as: number of nodes that one of its nodes counts as, where nodes are places that differ in size.
         booting_s: other nodes that it has → when they will have booted.
         samples: samples done as of ``as_of_s``, losses subtracted.
-        work: the same in the objective's unit: worth of the nodes it trained on, losses subtracted.
+        work: work as of ``as_of_s``, in the objective's unit: worth of the nodes it trained on, losses subtracted.
         node_s: node-seconds lent to it as of ``as_of_s``.
         booting_node_s: node-seconds of them in which nodes booted.
         lost_node_s: node-seconds of the others that went into losses.
-        completes_s: when it will have its target samples if nothing changes; inf: never.
-        waited_s: how long it has had no node by now; 0: it has one, or is complete.
+        completes_s: time at which it will have its target samples if nothing changes; inf: never.
+        waited_s: seconds that it has had no node by now; 0: it has one, or is complete.
     """
 
     def __init__(
@@ -208,7 +208,7 @@ class TrainerRun:
         self._resize(left)
 
     def evict(self, nodes: set[str], now_s: float, was_known: bool = False) -> None:
-        """Lose nodes to the site's own jobs; who knew it has saved before, where that costs less."""
+        """Lose nodes to the site's own jobs; ``was_known``: it has saved before, where that costs less."""
         self.settle(now_s)
         self.evicted_nodes += len(nodes)
         self._drop_booting(nodes)

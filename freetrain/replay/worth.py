@@ -17,7 +17,7 @@ class Worth:
 
     Attributes:
         gpu_hours: GPU-hours that trained, losses subtracted.
-        value: what they would have cost elsewhere.
+        value: money that they would have cost elsewhere.
         energy_kwh: electricity that the lent nodes took beyond what they take idle.
     """
 

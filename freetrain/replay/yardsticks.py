@@ -35,17 +35,17 @@ _Hull = tuple[NDArray[np.int64], Table]
 # Relative to the largest value: sums of rates are off by some units in the last place.
 _ROUNDING = 1e-12
 _CLOSE = 5e-4
-"""Share by which a worth may exceed the best division's and still be taken for it."""
+"""Share by which a bound may exceed the worth of the best division and still be taken for it."""
 # Rounding leaves a training so short of its target: it is complete.
 _NEGLIGIBLE_S = 1e-6
 
 
 class _Mixture:
-    """Some trainers together: what any number of nodes is worth to them.
+    """Some trainers together, with the worth of any number of nodes to them.
 
     Args:
-        values: of each kind of trainer what its sizes are worth, -inf where one is impossible.
-        alike: kind → how many of the trainers are of it.
+        values: worth of each size, for each kind of trainer; -inf where a size is impossible.
+        alike: kind → number of its trainers.
     """
 
     def __init__(self, values: Sequence[Table], hulls: Sequence[_Hull], alike: Mapping[int, int]) -> None:

@@ -34,9 +34,9 @@ class SimulatedCluster:
     """Observed and acted on by the same loop as Slurm: see :class:`freetrain.loop.cycle.Cluster`.
 
     Args:
-        rules: how the site lends, and how its Slurm plans.
+        rules: the site's rules of lending, and how its Slurm plans.
         watts_of: node → what it takes while it is lent; empty: nobody says.
-        shared: what jobs have of nodes that are lent in parts; None: nodes are lent whole.
+        shared: nodes that are lent in parts, with what jobs have of them; None: nodes are lent whole.
         as_published: charge evictions as the published method does.
 
     Attributes:

@@ -40,7 +40,7 @@ class Timing:
 
     Attributes:
         poll_s: from one look to the next.
-        wakes: how quickly it looks when something happens; None: only polls look.
+        wakes: delays of looks when something happens; None: only polls look.
         order_s: from the order until Slurm has it, the mean of 32 for up to six nodes each.
         launch_s: from the order until a fragment runs, the mean of 982; while a job of the site waits only the
             next of Slurm's backfill cycles starts it that finds it there, since its partition comes after the
@@ -108,13 +108,13 @@ class LentNodes:
     """Fragments from the order to the end, and the trainings on their nodes.
 
     Args:
-        each: trainer → what one of its fragments has of a node; None: all of it.
+        each: trainer → amount that one of its fragments has of a node; None: all of it.
 
     Attributes:
         queued: numbers of those that Slurm has been asked to start, and has not.
-        running_of: trainer → how many of its fragments Slurm has started that are not gone.
+        running_of: trainer → number of its fragments that Slurm has started and that are not gone.
         node_s: seconds of nodes that had running fragments, until these were gone or a job of the site's started.
-        ended: fragments that ended since somebody took them from here.
+        ended: fragments that ended since they were last taken from here.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ class LentNodes:
                 )
 
     def release(self, nodes: Iterable[str], trainer: str | None, now_s: float) -> None:
-        """End the fragments that have these nodes, in good order; ``trainer``: only its own."""
+        """End the fragments that have these nodes, in good order; ``trainer``: only its own, None: all."""
         there = (self._fragments[self._on[node]] for node in nodes)
         leaving = [fragment for fragment in there if fragment.goes_on and trainer in (None, fragment.trainer)]
         self._let_leave(leaving, End.RELEASED, now_s, now_s + self._timing.leave_s)

@@ -165,7 +165,7 @@ class LoggedSite:
 
     Args:
         logged: the jobs; None: the log tells of nodes only.
-        shared: what jobs have of nodes that are lent in parts; None: nodes are lent whole.
+        shared: nodes that are lent in parts, with what jobs have of them; None: nodes are lent whole.
         shows_waiting: whether jobs are seen while they wait.
 
     Attributes:

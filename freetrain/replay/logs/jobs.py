@@ -300,7 +300,7 @@ def _named(gone: pl.DataFrame, what: str) -> str:
 
 
 def logged_jobs(placed: PlacedJobs, holes: Holes, with_held: bool = False) -> LoggedJobs:
-    """The jobs that ran within the window on these nodes; ``with_held``: and what each had of each of them."""
+    """The jobs that ran within the window on these nodes; ``with_held``: with amounts that each had of them."""
     runs, start_s, end_s = placed.runs, placed.busy.start_s, placed.busy.end_s
     lists = _on_nodes_looked_at(placed, holes)
     inside = (np.diff(lists.begin) > 0) & (end_s > holes.from_s) & (start_s < holes.until_s)

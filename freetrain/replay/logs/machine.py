@@ -31,8 +31,8 @@ class Pool:
     Attributes:
         memory_bytes: memory of each node that jobs can have; 0: unknown.
         partitions: partitions whose jobs run on it; empty for all.
-        shared: jobs share nodes and take cores; otherwise they take whole nodes.
-        nodes_per_leaf: how many of its nodes, one after the other, each leaf switch connects; 0: unknown.
+        shared: whether jobs share nodes and take cores; otherwise they take whole nodes.
+        nodes_per_leaf: number of its nodes, one after the other, that each leaf switch connects; 0: unknown.
     """
 
     name: str
@@ -52,9 +52,9 @@ class LoggedMachine:
 
     Attributes:
         node_names: its nodes, pool after pool.
-        named: the nodes' names are the machine's own, not made up.
-        node_gbit: what the link between a node and its switch carries, Gbit/s each way; 0: unknown.
-        uplink_gbit: what all links together from a leaf switch to the others carry; likewise.
+        named: whether the nodes' names are the machine's own, not made up.
+        node_gbit: capacity of the link between a node and its switch, Gbit/s each way; 0: unknown.
+        uplink_gbit: capacity of all links together from a leaf switch to the others; likewise.
     """
 
     name: str

@@ -15,7 +15,7 @@ from freetrain.replay.logs.parsed import RowCount
 from freetrain.replay.logs.traces import NO_TRACE, Trace
 
 _MUCH = 0.05
-"""Part of the idle time that is a warning where it lies in empty hours, and not only a note."""
+"""Least part of the idle time in empty hours that is a warning, and not only a note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class EmptyHours:
     """Hours in which at least 95 % of the machine was idle, as it is when nobody may use it.
 
     Attributes:
-        from_s: when each stretch of such hours begins, UTC epoch seconds, shape (stretches,).
+        from_s: start of each stretch of such hours, UTC epoch seconds, shape (stretches,).
         idle_node_hours: idle node-hours within them.
         all_idle_node_hours: idle node-hours within the window, these included.
     """
@@ -108,8 +108,8 @@ class LoggedJobs:
 
     Attributes:
         partition: of each job the position of its partition among these.
-        submit_s: when they were submitted, UTC epoch seconds; the start where that is not known.
-        end_s: when they ended; inf: they had not.
+        submit_s: time of their submission, UTC epoch seconds; the start where that is not known.
+        end_s: time of their end; inf: they had not ended.
         limit_s: their time limits; inf: none, or none is known.
         begin: job i has ``node[begin[i] : begin[i + 1]]``, shape (jobs + 1,).
         node: positions of nodes among the holes' ``node_names``, job after job.
@@ -148,11 +148,11 @@ class SiteLog:
         format: "sacct", "SWF" or "node events".
         jobs: jobs that ran within the window; 0 for node events.
         logged: these; None for node events.
-        warnings: what makes the figures doubtful, in sentences for the headline.
+        warnings: doubts about the figures, in sentences for the headline.
         empty: the hours in which nearly the whole machine was idle; None if there are none.
         machine: the machine's name; empty where nothing says it.
         timezone: zone of the site's clocks, as far as it was given (zoneinfo name).
-        shares: what lay idle on nodes that jobs used in part; None: the log does not show it.
+        shares: idle parts of nodes that jobs used in part; None: the log does not show it.
         places: room for tasks, there and on nodes without jobs; None: nobody asked, or the log does not show it.
     """
 
@@ -224,7 +224,7 @@ class TaskRoom:
         start_s: start of the room, UTC epoch seconds; stretches of one node do not overlap.
         tasks: number that fits beside these jobs, at least one.
         sizes: CPUs, bytes of memory and GPUs of each node, 0 where they are not counted, shape (nodes, 3).
-        ignored: what the task asks for and the log says of no job; that is not asked for.
+        ignored: resources that the task asks for and the log says of no job; they are not asked for.
     """
 
     task: TaskRequest

@@ -78,9 +78,9 @@ class ParsedFile:
             ``limit_s`` for one without a time limit, or of which none is known; ``submit_s``, ``nodes``,
             ``cores``, ``memory_bytes`` and ``gpus`` are null and ``node_list`` and ``gpu_types`` (joined by
             commas) are empty where the log does not say. What a run has is meant, on all its nodes together.
-        unused: what ``seen`` shows of sound rows that are no runs, as of jobs that never started: they too tell
+        unused: columns of ``seen`` of sound rows that are no runs, as of jobs that never started: they too tell
             what time the log covers. Times are null where a row has none.
-        machine: what the file says of it.
+        machine: the machine as the file describes it; None: it does not.
         other_lists: node lists of jobs that were left out by choice: their nodes belong to the machine, too.
     """
 
@@ -108,7 +108,7 @@ def take_runs(files: Sequence[ParsedFile]) -> pl.DataFrame:
 
 
 def filtered(alone: list[pl.DataFrame], keep: NDArray[np.bool_]) -> pl.DataFrame:
-    """The rows of a frame that are kept; it is taken out of ``alone``, so that nobody else has it."""
+    """Rows of a frame that are kept; the frame is taken out of ``alone``, so that its memory can be freed."""
     rows = alone.pop()
     if keep.all():
         return rows
@@ -126,7 +126,7 @@ def seen(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def without_repeats(runs: pl.DataFrame) -> pl.DataFrame:
-    """Each run once: dumps that overlap in time repeat rows, and one that ran then may have ended since."""
+    """Runs, each once: dumps that overlap in time repeat rows, and one that ran then may have ended since."""
     # Equal rows have equal hashes; to look for those first takes a fifth of the memory.
     hashes = np.sort(runs.select("job", "start_s").hash_rows().to_numpy())
     if (hashes[1:] != hashes[:-1]).all() or not runs.select("job", "start_s").is_duplicated().any():
@@ -172,14 +172,14 @@ Reasons = Sequence[tuple[pl.Expr, str | pl.Expr]]
 
 @dataclass(slots=True)
 class RowTally:
-    """Rows counted so far, and what is odd about the log.
+    """Rows counted so far, and the oddities of the log.
 
     Attributes:
         file_names: the files' names for messages; rows name them by position.
-        strict: no bad row is put up with.
+        strict: whether no bad row is put up with.
         bad: (file, line, reason) of every rejected row.
-        notes: what was assumed, in sentences.
-        warnings: what makes the figures doubtful, likewise.
+        notes: assumptions, in sentences.
+        warnings: doubts about the figures, likewise.
     """
 
     file_names: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""From jobs to busy nodes: by the log's own node lists, or packed first-fit where it says only how many nodes."""
+"""Placing of jobs on nodes: by the log's own node lists, or first-fit where it says only how many nodes."""
 
 from __future__ import annotations
 
@@ -164,12 +164,12 @@ class PlacedJobs:
     """Jobs on nodes.
 
     Attributes:
-        busy: when nodes are busy; its intervals are those of the runs.
+        busy: times at which nodes are busy; its intervals are those of the runs.
         runs: the runs that were placed; others were rejected. Columns as of a parsed file, without those that
             tell of nodes and of the row, and what stands here besides.
-        count: for each run, how many nodes it has; ``busy`` has so many rows of it, run after run.
+        count: for each run, the number of its nodes; ``busy`` has so many rows of it, run after run.
         missing_nodes: for each run, nodes that packing found no room for.
-        cores: for each run, how many cores of each of its nodes it has; nan: the log does not say. The log tells
+        cores: for each run, cores that it has of each of its nodes; nan: the log does not say. The log tells
             their sum alone. Of packed runs for each row of ``busy``: they have what was left on each node.
     """
 

@@ -1,4 +1,4 @@
-"""The jobs of `sacct -P`: what the fields of its rows mean, from resources and times to runs."""
+"""The jobs of `sacct -P`: from the fields of its rows, resources and times, to runs."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ class TimeNotes:
 
 
 def _settled_start_s() -> pl.Expr:
-    """Of a start that the clocks showed twice, the second if only then the job lasted as long as Elapsed says."""
+    """Start of a run: if clocks showed it twice, the second where only that one fits the job's end and Elapsed."""
     start, later, end = pl.col("start_s"), pl.col("later_start_s"), pl.coalesce("later_end_s", "end_s")
 
     def fits(begin: pl.Expr, finish: pl.Expr) -> pl.Expr:
@@ -228,7 +228,7 @@ def _settled_start_s() -> pl.Expr:
 
 
 def _settled_end_s() -> pl.Expr:
-    """Of an end that the clocks showed twice, the second if the first is before the start or fits Elapsed less."""
+    """End of a run: if clocks showed it twice, the second if the first precedes the start or fits Elapsed less."""
     end, later, start, lasted_s = (pl.col(name) for name in ("end_s", "later_end_s", "start_s", "lasted_s"))
     second = (end < start) | (((later - start - lasted_s).abs() < (end - start - lasted_s).abs()).fill_null(False))
     return pl.when(second & (later >= start)).then(later).otherwise(end)

@@ -84,7 +84,7 @@ class Stretches:
     nodes: int
 
     def of_jobs(self, given: NDArray[_ScalarT], by_row: bool = False) -> NDArray[_ScalarT]:
-        """Values by stretch of what is given by job, or by row of the busy times; 0 for a row out of service."""
+        """Values by stretch of what is given by job, or by row of the busy times; 0 for rows of outages."""
         own = given[np.minimum(self.rows if by_row else self.job, len(given) - 1)]
         own[self.job >= self.jobs] = 0
         return own[self.row]
@@ -144,7 +144,7 @@ def stretches_of(busy: BusyTimes, nodes: slice, rows: NDArray[np.int32], jobs: i
 
 
 def free_of(stretches: Stretches, held: HeldAmount, alone: NDArray[np.bool_], nodes: slice) -> FreeAmount:
-    """Free amounts of one resource; ``alone``: by stretch, whether the job is on one node only."""
+    """Free amounts of one resource; ``alone``: by stretch, whether its job is on one node only."""
     known = held.known[nodes]
     amount = stretches.of_jobs(held.amount, held.by_row)
     unknown = np.isnan(amount)

@@ -108,7 +108,7 @@ def _as_utf8(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _encoding(head: bytes) -> str | None:
-    """Encoding of UTF-16 as Windows' shells write it, marked or not: every second byte of ASCII is 0; None: other."""
+    """Encoding of UTF-16 from Windows' shells, marked or not: every second byte of ASCII is 0; None: other."""
     zeros = [head[odd::2].count(0) for odd in (0, 1)]
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"

@@ -1,4 +1,4 @@
-"""TOML files of the user's that say how to read a log: their text, and what of it is wrong."""
+"""TOML files of the user's that say how to read a log: their content, and errors in it."""
 
 from __future__ import annotations
 

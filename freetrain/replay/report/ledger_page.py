@@ -25,10 +25,10 @@ class LedgerReport:
     """Content of the page.
 
     Attributes:
-        is_over: whether its time is over, so that it stays as it is.
+        is_over: whether its time is over, so that no more can come to it.
         course: each day or month of it by its first day, in order, with what was lent.
-        accounts: (account,) → what its users had.
-        users: (account, user) → what they had.
+        accounts: (account,) → lent time of its users.
+        users: (account, user) → their lent time.
         delays_since_s: earlier delays are no longer known; None: all are.
     """
 
@@ -53,7 +53,7 @@ class LedgerReport:
 
 @dataclass(frozen=True, slots=True)
 class LedgerLine:
-    """An account or a user in a table: what they had, and what it is worth."""
+    """Line of an account or a user in a table: lent time, and its worth."""
 
     names: tuple[str, ...]
     lent: LentTime

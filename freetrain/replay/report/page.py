@@ -1,4 +1,4 @@
-"""The page: what a report is made of, what its figures rest on, and all of it put into one HTML file.
+"""The page: content of a report, assumptions behind its figures, and all of it put into one HTML file.
 
 Likewise the page of runs side by side.
 """
@@ -150,7 +150,7 @@ def _limits(daemon: DaemonSetup) -> Iterator[FigureLine]:
 
 
 def _seconds(values: Iterable[float]) -> str:
-    """Seconds in words: one value, or a range from least to most; nothing for none."""
+    """Seconds in words: one value, or a range from least to most; ``nothing`` for 0."""
     least, most = min(distinct := set(values)), max(distinct)
     if most == 0:
         return "nothing"
@@ -164,7 +164,7 @@ class ReportInput:
     Attributes:
         title: name of the machine, or of the log.
         study: study of the replay. Where it tells what the daemon would have got, the report shows that.
-        prices: what the site's nodes have and cost; None: it did not say.
+        prices: equipment and costs of the site's nodes; None: the site did not give them.
     """
 
     title: str

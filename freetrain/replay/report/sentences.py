@@ -291,7 +291,7 @@ def work_done(objective: str, work: float) -> str:
 
 
 def about_plateau(holes: Holes, runs: Sequence[TrainerRun], max_running: int) -> str:
-    """Idle nodes beyond all that the trainers that may run at once can use, and what to do about it.
+    """Remark on idle nodes beyond all that the trainers which may run at once can use, with advice.
 
     Empty where these take less than 1 % of the idle node-hours, or nobody could train at all.
     """

@@ -37,7 +37,7 @@ from freetrain.showing.words import NOTHING, amount, brief_duration, large, numb
 MAX_TRAINERS = 25
 """Most trainers, or kinds of them, that have a line of their own."""
 MIN_FORECASTS = 30
-"""Fewest forecasts of a line: a dozen nodes that leave together would make 0 % of what was thought certain."""
+"""Fewest forecasts of a share: a dozen nodes that leave together make 0 % of what was thought certain."""
 
 
 FigurePair = tuple[str, str, str]
@@ -96,7 +96,7 @@ class GroupRow:
 
 
 def group_tables(log: SiteLog) -> tuple[tuple[str, tuple[GroupRow, ...]], ...]:
-    """By kind of node and by partition, most idle node-hours first; no rows where there is one of them only."""
+    """Tables by kind of node and by partition, most idle node-hours first; no rows where there is one only."""
     return tuple((what, _rows(log.holes, groups)) for what, groups in node_groups(log).items())
 
 
@@ -172,12 +172,12 @@ class ForecastTables:
     """Forecasts of idle time beside what came.
 
     Attributes:
-        ahead: how far ahead the cells of the calibration look.
+        ahead: times ahead that the cells of the calibration look.
         calibration: cells of each line: a band of probabilities that a node would be idle still, and for each time
             ahead the share of nodes that was, if there were enough forecasts.
         errors: cells of each line: which forecasts of the time that is left, their mean, how long the nodes really
             stayed, by how much each forecast was wrong, and how many there were.
-        unused: how long plans looked ahead that were farther off than knowing nothing, and were not believed.
+        unused: times ahead for which plans were farther off than knowing nothing, and were not believed.
     """
 
     ahead: tuple[str, ...]
