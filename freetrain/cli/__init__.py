@@ -4,7 +4,7 @@
 
 - ``helping.py`` and ``options.py``: how a command is declared; options of the same name mean the same, and so do
   times and lists of nodes.
-- ``site.py``: what follows from ``--config``: the settings, Slurm, the daemon, its ledger, and the audit of what
+- ``site.py``: the site of ``--config``: the settings, Slurm, the daemon, its ledger, and the audit of what
   people order.
 - ``listing.py`` and ``progress_bars.py``: tables, fields and JSON, and how far a long command is.
 

@@ -63,7 +63,7 @@ class RenamedOption(click.Option):
     """An option whose last name is a former one: taken still, and shown no more."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """Its names but for the former one, and what it means."""
+        """Names of the option without the former one, and its help."""
         names, self.opts = self.opts, self.opts[:-1]
         try:
             return super().get_help_record(ctx)

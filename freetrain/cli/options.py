@@ -238,7 +238,7 @@ since_option = option(
 
 @dataclass(frozen=True, slots=True)
 class EndTime:
-    """When something ends: at a time, or after a while; neither: it does not."""
+    """End of something: at a time, or after a while; neither: it does not end."""
 
     until_s: float | None = option(
         "--until", "When it ends, as 2026-01-31T08:00 or now+2hours.", callback=read_time, type=str, metavar="TIME"

@@ -1,4 +1,4 @@
-"""``freetrain runs``: what has been recorded."""
+"""``freetrain runs``: the runs that have been recorded."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _print_details(details: RunDetails, limit: int) -> None:
 
 
 def _is_table(value: object) -> bool:
-    """Whether it is rows of figures, which only ``--json`` shows."""
+    """Whether a value is rows of figures, which only ``--json`` shows."""
     return isinstance(value, list) and any(isinstance(row, dict) for row in value)
 
 
