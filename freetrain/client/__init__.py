@@ -30,7 +30,7 @@ __all__ = ["Client", "ListedTraining", "TagValues"]
 class Client:
     """freetrain for Python programs: ``submit``, ``jobs`` and ``explain`` are the commands of these names.
 
-    What goes wrong is a :class:`freetrain.errors.FreetrainError` with ``what`` and ``hint``.
+    Errors are of the type :class:`freetrain.errors.FreetrainError`, with ``what`` and ``hint``.
 
     Args:
         config: the daemon's configuration; None: $FREETRAIN_CONFIG, else /etc/freetrain/freetrain.toml.
@@ -45,7 +45,7 @@ class Client:
         return load_config(self._path).config
 
     def standing(self) -> Standing:
-        """How the daemon stands: whether it is at work, and what its last look came to."""
+        """State of the daemon: whether it is at work, and the result of its last look."""
         return find_standing(self.config)
 
     def submit(
@@ -69,7 +69,7 @@ class Client:
             part: whether each task takes the part of a node that it asks for.
             sbatch: more options of sbatch, each in one word.
             partition: another one than the site's for this.
-            tag: what else is known of it.
+            tag: more values of its tag.
         """
         slurm = read_slurm(self._path, partition, warnings.warn)
         return hand_in(prepare(slurm, script, arguments, tag, nodes=nodes, array=array, part=part, sbatch=sbatch))
