@@ -61,7 +61,7 @@ class CommandGroup:
 
 @dataclass(frozen=True, slots=True)
 class DaemonHistory:
-    """History in the daemon's database: decisions and commands are the last, newest first; or why there is none."""
+    """History in the daemon's database: the last decisions and commands, newest first; or why it is unknown."""
 
     stays: tuple[NodeLease, ...] = ()
     trainers: Mapping[str, KnownTrainer] = field(default_factory=dict)
