@@ -44,7 +44,7 @@ class FreetrainWatcher(SlurmInfoWatcher):
         return ["sacct", "--duplicates", "--parsable2", "-o", fields, "-j", ",".join(arrays)] if arrays else None
 
     def read_info(self, string: bytes | str) -> dict[str, dict[str, str]]:
-        """The newest run of each task, and how many of its runs have failed."""
+        """The newest run of each task, and the number of its runs that have failed."""
         text = string if isinstance(string, str) else string.decode()
         rows = (line.split("|") for line in text.splitlines())
         failures = Counter(job for job, state, *_, code in rows if state in _FAILED and code != _LEFT)
@@ -86,7 +86,7 @@ class FreetrainJobEnvironment(SlurmJobEnvironment):
 
 
 class _SaveOnSignal(SignalHandler):
-    """Handler that saves a function's work and ends with a status that srun passes on: it turns submitit's into 127."""
+    """Handler that saves a function's work and ends with a status that srun passes on: submitit's becomes 127."""
 
     def checkpoint_and_exit(self, signum: int, frame: FrameType | None = None) -> None:
         # Slurm sends SIGTERM again at the end of a grace time, and srun passes on its own.

@@ -198,7 +198,7 @@ def _describe(fit: FittedCurve) -> str:
 
 
 def describe_servers(rates: Sequence[Rate]) -> Iterator[str]:
-    """Sentences on how fast steps were with servers; none where there were none."""
+    """Sentences on the speed of steps with servers; none where there were no servers."""
     served = [rate for rate in rates if rate.servers]
     if not served:
         return

@@ -25,7 +25,7 @@ class FreetrainCommand(click.Command):
             self.params.append(click.Option(["--help-all"], callback=_show_all, help=means, **flag))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the common options, and how many more there are; all of them where these are asked for."""
+        """Write the common options, and the number of the others; all of them where these are asked for."""
         if not self.first or ctx.meta.get(_ALL):
             super().format_options(ctx, formatter)
             return

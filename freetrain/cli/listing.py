@@ -67,7 +67,7 @@ def print_table(
 
 
 def print_figures(rows: Iterable[Sequence[str]]) -> None:
-    """Print figures: of each its name, its value and what it means."""
+    """Print figures: of each its name, its value and its meaning."""
     print_table(("figure", "value", "meaning"), rows, right=("value",), header=False)
 
 

@@ -1,4 +1,4 @@
-"""``freetrain nodes`` and ``freetrain holes``: what may be lent just now, what is, and why not the rest.
+"""``freetrain nodes`` and ``freetrain holes``: nodes that may be lent now or are lent, and why others are not.
 
 The state of each node is that of the daemon's last look, brought up to date by Slurm, or Slurm's alone.
 """

@@ -168,7 +168,7 @@ def argument(**settings: Any) -> Any:
 
 
 def shared_option(decorator: Callable[[CommandFunction], CommandFunction]) -> Any:
-    """Such a default or field for an option, or several, that other commands have, too."""
+    """Default or field for an option, or several, that other commands have, too."""
     return field(metadata={"option": lambda name, kind: decorator})
 
 
@@ -246,7 +246,7 @@ class EndTime:
     for_s: float | None = option("--for", "How long it lasts, as 8h.", type=DurationType(endless=True))
 
     def after(self, now_s: float) -> float | None:
-        """UTC epoch seconds; None: it does not end.
+        """End in UTC epoch seconds; None: there is none.
 
         Raises:
             InputError: both are given, or the time has passed.

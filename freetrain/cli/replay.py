@@ -1,10 +1,10 @@
-"""``freetrain replay``: what would a site's idle nodes have trained?
+"""``freetrain replay``: the training that a site's idle nodes would have done.
 
 1. Whatever is wrong with the options is found out before any long work begins (``replay_options.py``).
 2. The log is read, and replayed as its holes allow; beside that, as the daemon would have gone (in a process of
    its own where that takes long), or, of a long log, some hours of it both ways, from which an estimate is made.
 3. With ``--share`` the trainers are replayed once more, on parts of nodes.
-4. What came of it goes into the store, into the report, and to standard output (``replay_output.py``).
+4. The results go into the store, into the report, and to standard output (``replay_output.py``).
 """
 
 from __future__ import annotations

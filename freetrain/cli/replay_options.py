@@ -1,4 +1,4 @@
-"""The options of ``freetrain replay``, each once: its type, its names, its default and what it means.
+"""The options of ``freetrain replay``, each once: its type, its names, its default and its meaning.
 
 Below them, what follows from them: settings to read the log, the machine, prices, and the daemon. Whatever is
 wrong with them is found out here, before any long work begins.
@@ -44,7 +44,7 @@ _USUAL = Timing()
 # Presets never end: with a larger limit the memory would fill with trainers.
 _MAX_RUNNING = 100_000
 ORDINARY_SLURM = SlurmSettings("", "", "preempt/partition_prio", "REQUEUE", 30.0, 60.0, "slurm")
-"""A log does not say how Slurm was set up: these are its defaults."""
+"""Settings of Slurm by default: a log does not have those of its site."""
 
 
 @dataclass(frozen=True, slots=True)

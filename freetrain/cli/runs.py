@@ -184,7 +184,7 @@ def show_comparison(comparison: RunComparison, picture: Path | None, as_json: bo
 
 
 def _print_comparison(comparison: RunComparison) -> None:
-    """One line for each run: first what the daemon would have got, then what the holes allow."""
+    """Print a line for each run: first what the daemon would have got, then what the holes allow."""
     parts = _OF_PARTS if any(run.parts for run in comparison.runs) else ()
     energy = ("kWh",) if any(run.energy_kwh is not None for run in comparison.runs) else ()
     figures = (*_FIGURES, *parts, *energy)

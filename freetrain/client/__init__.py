@@ -1,4 +1,4 @@
-"""freetrain from Python: what its commands do, as functions with types.
+"""freetrain from Python: its commands as functions with types.
 
 ``freetrain.Client`` submits trainings and fillers, lists them, explains them and waits for them. The commands
 call the same functions, so that there is one way of doing each thing; errors are those that the commands print.
@@ -6,7 +6,7 @@ call the same functions, so that there is one way of doing each thing; errors ar
 - ``submitting.py``: tags and sbatch commands, checked.
 - ``trainings.py``: the rows of ``freetrain jobs``.
 - ``explaining.py``: the sentences of ``freetrain explain``, on nodes, trainings and decisions.
-- ``daemons_ledger.py``: the daemon's database, for accounts that may read it, and what it lent in a range of time.
+- ``daemons_ledger.py``: the daemon's database, for accounts that may read it, and the time lent in a range.
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ class JobEntry:
         ends: way in which fragments of it ended → how often; None: likewise.
         costs: name of a cost → seconds that such a change is taken to cost it; None: likewise.
         speeds: feature or type of GPU → speed that it is taken to have there; None: likewise.
-        fault: what is wrong with its own files; empty: nothing.
-        lacks: what the policy needs to know and its tag does not say; empty: nothing.
+        fault: error in its own files; empty: none.
+        lacks: facts that the policy needs and its tag does not have; empty: none.
         state: its state, in a word or a sentence.
     """
 

@@ -100,7 +100,7 @@ class Setting:
         return self.set_to(self.default)
 
     def set_to(self, value: object) -> str:
-        """Such lines with a value."""
+        """Lines of the file that set it to a value, its table first."""
         return f"[{self.section}]\n{self.name} = {self.show(value)}"
 
     @property

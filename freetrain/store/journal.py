@@ -131,7 +131,7 @@ class DecisionSummary:
 
 @dataclass(slots=True)
 class _Enrolled:
-    """A trainer of the run: its number, what it was when it was enrolled, and the time in its row."""
+    """A trainer of the run: its number, its definition when it was enrolled, and the time in its row."""
 
     number: int
     trainer: Trainer

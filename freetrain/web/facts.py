@@ -39,7 +39,7 @@ class TrainerResize:
 
 @dataclass(frozen=True, slots=True)
 class DecisionChanges:
-    """A decision by its name, as ``12:480``, with how many took part and what it changed."""
+    """A decision by its name, as ``12:480``, with the number of its trainers and the sizes that it changed."""
 
     name: str
     summary: DecisionSummary

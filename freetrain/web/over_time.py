@@ -108,7 +108,7 @@ def draw_node_times(
     colours: Mapping[str, int],
     window: PageWindow,
 ) -> bytes:
-    """The picture as PNG, a row a node, ``COLUMNS`` of time: what was lent, and is expected; else clear."""
+    """The picture as PNG, a row a node, ``COLUMNS`` of time: lent time, and expected idle time; else clear."""
     row = {name: number for number, name in enumerate(names)}
     cells = np.zeros((len(names), COLUMNS), np.uint8)
     _draw_stays(cells, [stay for stay in stays if stay.node in row], row, colours, window)

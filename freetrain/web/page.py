@@ -167,7 +167,7 @@ class MapShape:
 
 @dataclass(frozen=True, slots=True)
 class NodeMap:
-    """A picture of all nodes, in the order of their names, and how many of them are in each state."""
+    """A picture of all nodes, in the order of their names, and the number of them in each state."""
 
     width: int
     height: int
@@ -290,7 +290,7 @@ class TrainingRow:
 
 
 def list_trainings(standing: Standing, known: Mapping[str, KnownTrainer]) -> tuple[list[TrainingRow], int]:
-    """The trainings that the last look showed, and how many more there are."""
+    """The trainings that the last look showed, and the number of those that are left out."""
     look = standing.last_look
     if look is None:
         return [], 0

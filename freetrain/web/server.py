@@ -59,7 +59,7 @@ class _Made:
 
 
 class PageTooOldError(Exception):
-    """The page could not be made for a while; what there is would be misleading."""
+    """Error where the page could not be made for a while; the last one would be misleading."""
 
 
 class LivePage:
