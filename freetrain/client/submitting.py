@@ -127,7 +127,7 @@ def _text(value: TagValue) -> str:
 
 
 def read_slurm(config_path: Path | None, partition: str | None, warn: Callable[[str], object]) -> Slurm:
-    """Settings of Slurm and of trainings' place in it, as configured, but for the partition if it is named.
+    """Settings of Slurm as configured; ``partition``, if given, replaces the configured one.
 
     An ordinary user may be unable to read the site's configuration, and is warned then. A configuration that the
     user names must be readable.

@@ -164,7 +164,7 @@ class Ledger:
             return [of_row(row) for query in queries for row in connection.execute(query)]
 
     def evictions(self, since_s: float) -> list[float]:
-        """Times of evictions from ``since_s`` on, one for the fragments of a run of a job, UTC epoch seconds."""
+        """Times of evictions from ``since_s`` on, one for each run of a job, UTC epoch seconds."""
         query = (
             select(func.max(FragmentRow.ended_s))
             .where(FragmentRow.end == str(End.PREEMPTED), FragmentRow.ended_s >= since_s)

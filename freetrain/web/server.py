@@ -31,9 +31,9 @@ from freetrain.web.page import render, render_own
 log = logging.getLogger(__name__)
 
 _MIN_INTERVAL_S, _REST = 1.0, 9.0
-"""Least seconds between two pages, and least rest in times of its making, which takes a tenth of the time."""
+"""Least seconds between two pages, and rest per time of making one, which takes a tenth of the time at most."""
 _ASKED_S, _SOON_S, _SELDOM_S = 600.0, 10.0, 60.0
-"""Seconds after a request in which the page is made soon even without a look, else seldom; soon, seldom."""
+"""Seconds after a request for which pages are made soon even without a look, else seldom; both intervals."""
 _TOO_OLD_S = 300.0
 _PAST_FRESH_S = 30.0
 _TICK_S = 0.25
