@@ -75,7 +75,7 @@ class CheckedTag:
 
     @property
     def min_tasks(self) -> int:
-        """Number of tasks that an array must have for that, at least."""
+        """Least number of tasks that an array must have for so many nodes."""
         return 1 if self.tag.is_moldable else self.most_nodes
 
 
