@@ -43,7 +43,7 @@ def parse_duration(text: str, bare_unit_s: float = 1.0) -> float:
 
 
 def show_duration(seconds: float) -> str:
-    """``[D-]HH:MM:SS``, or UNLIMITED."""
+    """A duration as ``[D-]HH:MM:SS``, or UNLIMITED."""
     if math.isinf(seconds):
         return "UNLIMITED"
     minutes, second = divmod(round(seconds), 60)

@@ -8,7 +8,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What freetrain's exit status says; numbers as in sysexits.h where it has one."""
+    """Exit statuses of freetrain; numbers as in sysexits.h where it has one."""
 
     OK = 0
     FAILED = 1
@@ -21,7 +21,7 @@ class ExitCode(IntEnum):
 
 
 class FreetrainError(Exception):
-    """Something went wrong that the user, not the developer, can mend.
+    """Error that the user, not the developer, can mend.
 
     Args:
         what: one sentence on what happened and what it means.
@@ -37,7 +37,7 @@ class FreetrainError(Exception):
 
 
 class InputError(FreetrainError):
-    """What the user gave (a file, an option, a problem) cannot be used as it stands."""
+    """Input of the user (a file, an option, a problem) that cannot be used as it stands."""
 
     def __init__(self, what: str, hint: str = "") -> None:
         super().__init__(what, hint, ExitCode.USAGE)

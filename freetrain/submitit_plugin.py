@@ -28,15 +28,15 @@ from submitit.slurm.slurm import SlurmExecutor, SlurmInfoWatcher, SlurmJob, Slur
 from freetrain.errors import ExitCode
 
 _TAG = ("save", "shortest", "boot", "start", "notice", "weight")
-"""What an owner may say of tasks, as ``freetrain_save=300``: keys of the tag (docs/users/fillers.md)."""
+"""Keys of the tag that an owner may set for tasks, as ``freetrain_save=300`` (docs/users/fillers.md)."""
 _HAD_THEIR_TURN = ("COMPLETED", "CANCELLED", "DEADLINE")
 _FAILED = ("FAILED", "OUT_OF_MEMORY")
 _LEFT = f"{ExitCode.TRY_AGAIN}:0"
-"""How a task ends that leaves on SIGTERM: with a grace time Slurm takes that for a failure of its own."""
+"""Exit code of a task that leaves on SIGTERM: with a grace time Slurm takes that for a failure of its own."""
 
 
 class FreetrainWatcher(SlurmInfoWatcher):
-    """States of tasks as accounting has them; what only lost its node is not done."""
+    """States of tasks as accounting has them; a task that only lost its node is not done."""
 
     def _make_command(self) -> list[str] | None:
         arrays = sorted({job.partition("_")[0] for job in self._registered - self._finished})
@@ -44,14 +44,14 @@ class FreetrainWatcher(SlurmInfoWatcher):
         return ["sacct", "--duplicates", "--parsable2", "-o", fields, "-j", ",".join(arrays)] if arrays else None
 
     def read_info(self, string: bytes | str) -> dict[str, dict[str, str]]:
-        """The newest run of each task, and how many of its runs have failed."""
+        """The newest run of each task, and the number of its runs that have failed."""
         text = string if isinstance(string, str) else string.decode()
         rows = (line.split("|") for line in text.splitlines())
         failures = Counter(job for job, state, *_, code in rows if state in _FAILED and code != _LEFT)
         return {job: {**run, "Failures": str(failures[job])} for job, run in super().read_info(text).items()}
 
     def is_done(self, job_id: str, mode: str = "standard") -> bool:
-        """Whether the task will not run again; what fails at once, for the first time, is tried elsewhere."""
+        """Whether the task will not run again; one that fails at once, for the first time, is tried elsewhere."""
         # Here, since numpy comes with it, which a task may do without.
         from freetrain.lending.causes import AT_ONCE_S
 
@@ -71,7 +71,7 @@ class FreetrainJob(SlurmJob[Any]):
 
 
 class FreetrainJobEnvironment(SlurmJobEnvironment):
-    """What a function finds on the node that it was lent."""
+    """Environment of a function on the node that is lent to it."""
 
     def _handle_signals(self, paths: JobPaths, submission: DelayedSubmission) -> None:
         """Save and leave on SIGTERM; the other signals of preemption only announce it."""
@@ -86,7 +86,7 @@ class FreetrainJobEnvironment(SlurmJobEnvironment):
 
 
 class _SaveOnSignal(SignalHandler):
-    """Saves what a function has done, and ends with a status that srun passes on: it makes 127 of submitit's."""
+    """Handler that saves a function's work and ends with a status that srun passes on: submitit's becomes 127."""
 
     def checkpoint_and_exit(self, signum: int, frame: FrameType | None = None) -> None:
         # Slurm sends SIGTERM again at the end of a grace time, and srun passes on its own.
@@ -101,7 +101,8 @@ class FreetrainExecutor(SlurmExecutor):
     """Hands functions to freetrain. Parameters are those of Slurm's executor, and those of a filler's tag.
 
     ``freetrain_save=300`` says how often a function saves by itself, ``freetrain_part=True`` that it takes the
-    part of a node that it asks for. What has a ``checkpoint`` method is taken to save on SIGTERM (``notice``).
+    part of a node that it asks for. A function with a ``checkpoint`` method is taken to save on SIGTERM
+    (``notice``).
     """
 
     job_class = FreetrainJob
@@ -113,7 +114,7 @@ class FreetrainExecutor(SlurmExecutor):
 
     @classmethod
     def affinity(cls) -> int:
-        """Less than that of Slurm's executor: it is taken only where it is named."""
+        """Affinity below that of Slurm's executor: this one is taken only where it is named."""
         slurms: int = super().affinity()
         return min(1, slurms)
 

@@ -2,11 +2,11 @@
 
 ``main.py`` lists the commands and turns errors into sentences and exit statuses. What several commands share:
 
-- ``helping.py`` and ``options.py``: how a command is declared; options of the same name mean the same, and so do
+- ``helping.py`` and ``options.py``: declaration of commands; options of the same name mean the same, and so do
   times and lists of nodes.
-- ``site.py``: what follows from ``--config``: the settings, Slurm, the daemon, its ledger, and the audit of what
-  people order.
-- ``listing.py`` and ``progress_bars.py``: tables, fields and JSON, and how far a long command is.
+- ``site.py``: the site of ``--config``: the settings, Slurm, the daemon, its ledger, and the audit of
+  people's orders.
+- ``listing.py`` and ``progress_bars.py``: tables, fields and JSON, and the progress of long commands.
 
 A new command goes to the file of its kind:
 

@@ -1,4 +1,4 @@
-"""``freetrain config``: the configuration: what counts, where it comes from, and whether it fits this Slurm."""
+"""``freetrain config``: the settings that count, their sources, and whether they fit this Slurm."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _check_may_prove(account: str, offline: bool) -> None:
 
 
 def lines_of(finding: Finding, settings: Path) -> Iterator[str]:
-    """A finding for people; ``settings`` is the file whose lines mend what lies in no file of its own."""
+    """Lines of a finding for people; ``settings`` is the file of settings if the finding names none."""
     yield f"{'error' if finding.is_unsafe else 'warning'}: {finding.what}"
     for place, line in finding.mends:
         where = finding.file or settings if place is LineKind.FREETRAIN_TOML else place

@@ -1,4 +1,4 @@
-"""``freetrain curve``: what a trainer makes of its nodes, and what it would make of more."""
+"""``freetrain curve``: a trainer's throughput by number of nodes, as measured and as fitted."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _SAME_BATCH = 0.05
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """The size that throughput is shown by."""
+    """Axis of a curve: its unit, and the size of a measured rate on it."""
 
     unit: str
     size: Callable[[Rate], int]
@@ -125,7 +125,7 @@ def _show(log: ProgressLog, axis: _Axis, fit: FittedCurve, speeds: Mapping[str, 
 def _save(
     path: Path, trainer: Path, log: ProgressLog, axis: _Axis, fit: FittedCurve, speeds: Mapping[str, float]
 ) -> None:
-    """Costs that were not seen are those of a tag that says nothing; boots are never in the progress."""
+    """Save the curve as a trainer of replays: unseen costs are an empty tag's; boots are never in the progress."""
     if axis is not _NODES:
         raise InputError(
             "The curve cannot be saved: it is by workers, and replays lend nodes.",
@@ -167,7 +167,7 @@ def _read(trainer: Path) -> ProgressLog:
 
 
 def _axis(rates: Sequence[Rate]) -> _Axis:
-    """Nodes, unless the same number of them was seen with different numbers of workers."""
+    """Axis of nodes; of workers if the same number of nodes was seen with different numbers of workers."""
     sizes = {(rate.nodes, rate.world) for rate in rates}
     return _NODES if len(sizes) == len({nodes for nodes, _ in sizes}) else _WORKERS
 
@@ -185,7 +185,7 @@ def _row(size: int, samples_per_s: float, seen: list[Rate]) -> list[str]:
 
 
 def _mean(rates: list[Rate], value: Callable[[Rate], float]) -> float:
-    """Weighted by how long each was measured."""
+    """Mean of a value over rates, weighted by how long each was measured."""
     return sum(value(rate) * rate.elapsed_s for rate in rates) / sum(rate.elapsed_s for rate in rates)
 
 
@@ -198,7 +198,7 @@ def _describe(fit: FittedCurve) -> str:
 
 
 def describe_servers(rates: Sequence[Rate]) -> Iterator[str]:
-    """Sentences on how fast steps were with servers; none where there were none."""
+    """Sentences on the speed of steps with servers; none where there were no servers."""
     served = [rate for rate in rates if rate.servers]
     if not served:
         return
@@ -248,7 +248,7 @@ def _fastest(points: Sequence[Point], model: ServerModel) -> str:
 
 
 def _published(job: str, site: SiteContext) -> TrainerStatus:
-    """What the daemon with this configuration published last of a job: its speeds, and rates at speed 1."""
+    """Status of a job that the daemon of this configuration published last: its speeds, and rates at speed 1."""
     known = site.standing.trainers.get(job)
     if known is None:
         why = f"the daemon has published nothing of a training {job}"

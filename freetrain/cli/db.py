@@ -33,7 +33,7 @@ class WhichStore:
 
     @property
     def path(self) -> Path:
-        """Its file."""
+        """Path of the store's file."""
         return self.store_path or Path(load_config(self.config_path).config.state.directory) / DAEMONS_STORE
 
 

@@ -25,7 +25,7 @@ class FreetrainCommand(click.Command):
             self.params.append(click.Option(["--help-all"], callback=_show_all, help=means, **flag))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the common options, and how many more there are; all of them where these are asked for."""
+        """Write the common options, and the number of the others; all of them where these are asked for."""
         if not self.first or ctx.meta.get(_ALL):
             super().format_options(ctx, formatter)
             return
@@ -63,7 +63,7 @@ class RenamedOption(click.Option):
     """An option whose last name is a former one: taken still, and shown no more."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """Its names but for the former one, and what it means."""
+        """Names of the option without the former one, and its help."""
         names, self.opts = self.opts, self.opts[:-1]
         try:
             return super().get_help_record(ctx)

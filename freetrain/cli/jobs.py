@@ -54,7 +54,7 @@ def _nodes(_context: click.Context, _option: click.Parameter, text: str | None) 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Which trainings a listing shows, by options as those of squeue; empty: all."""
+    """Filter of the trainings in a listing, by options as those of squeue; empty: all."""
 
     users: NameSet = option(
         "-u --user", "Only these users'.", unset=frozenset(), callback=_words, metavar="USER,…"
@@ -92,7 +92,7 @@ _COLUMNS = (
 )  # fmt: skip
 _NUMBERS = ("NODES", "ASKED", "SAMPLES", "EVICTIONS", "COSTS")
 _COSTS = ("scale_up_s", "scale_down_s", "start_s", "boot_s")
-"""In this order in one cell: seconds for growing, shrinking, starting, and the boot of a new node."""
+"""Costs in one cell, in this order: seconds for growing, shrinking, starting, and the boot of a new node."""
 
 
 @command("jobs", context_settings=LISTING, first=("--user", "--states", "--nodelist", "--json", "--format"))
@@ -243,7 +243,7 @@ def _pressed(seconds: float) -> str:
 
 @contextlib.contextmanager
 def _each_key() -> Iterator[None]:
-    """The terminal gives each key as it is pressed; afterwards it is as before."""
+    """Let the terminal give each key as it is pressed; afterwards it is as before."""
     before = termios.tcgetattr(sys.stdin)
     try:
         tty.setcbreak(sys.stdin)

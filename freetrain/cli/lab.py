@@ -42,7 +42,7 @@ _SCRIPT = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 @dataclass(frozen=True, slots=True)
 class UpOptions:
-    """What a lab is to be, by the options of ``freetrain lab up``."""
+    """Options of ``freetrain lab up``: the nodes, partitions and settings of the lab."""
 
     nodes: int = option("--nodes", "Nodes.", default=4)
     cpus: int = option("--cpus", "CPUs that each node claims to have.", default=4)

@@ -1,4 +1,4 @@
-"""What the daemon lent: ``freetrain ledger`` adds it up, ``history`` lists it; ``audit`` lists its orders."""
+"""``freetrain ledger``: sums of what the daemon lent; ``history``: its fragments; ``audit``: orders to Slurm."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from freetrain.showing.words import NOTHING, or_nothing, show_time
 from freetrain.slurm.gateway import Gateway
 
 Entries = Sequence[tuple[Sequence[str], LentTime]]
-"""What there is a line for, by the keys, and what it came to."""
+"""Lines of the ledger: the values of its keys, and the time that was lent."""
 
 _FORMAT = "freetrain-ledger/1"
 _FIGURES = ("STARTS", "EVICTIONS", "NODE-HOURS", "USEFUL", "LOST-STARTS", "LOST-ENDS")
@@ -162,12 +162,12 @@ def _facts(found: LentTime, prices: Prices) -> dict[str, Any]:
 
 
 _MOST_DAYS = 93
-"""A longer range is shown by month."""
+"""Days of the longest range that is shown by day; a longer one is shown by month."""
 _DAY_S = 86400.0
 
 
 def write_report_of(books: Books, config: Config, path: Path) -> None:
-    """Write the page.
+    """Write the report's page.
 
     Raises:
         StateError: the file cannot be written.
@@ -201,7 +201,7 @@ _AT_ONCE = 200
 
 
 def check_listing(books: Books, site: SiteContext, shape: Shape) -> bool:
-    """Print what the two tell differently; whether there is anything.
+    """Print the differences between the ledger and Slurm's accounting; whether there are any.
 
     Raises:
         FreetrainError: there is no accounting, or it does not answer.

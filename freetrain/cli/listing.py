@@ -1,4 +1,4 @@
-"""What commands print: tables for people, fields for scripts, JSON for programs."""
+"""Output of commands: tables for people, fields for scripts, JSON for programs."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def print_table(
 
 
 def print_figures(rows: Iterable[Sequence[str]]) -> None:
-    """Print figures: of each its name, its value and what it means."""
+    """Print figures: of each its name, its value and its meaning."""
     print_table(("figure", "value", "meaning"), rows, right=("value",), header=False)
 
 
@@ -135,7 +135,7 @@ def _read_columns(_context: click.Context, _option: click.Parameter, text: str |
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How a listing is to be printed, by its options; no columns: all."""
+    """Format of a listing, by its options; no columns: all."""
 
     as_json: bool = option("--json", "Print JSON.")
     parsable: bool = option("-P --parsable", "Separate fields by |, for scripts.")
@@ -154,7 +154,7 @@ class Shape:
         return self.parsable or self.as_csv or self.noheader
 
     def begin(self, standing: Standing) -> None:
-        """Say how the daemon stands, before anything is asked that may fail; beside what scripts read."""
+        """Print the state of the daemon, before anything is asked that may fail; beside what scripts read."""
         for line in [] if self.as_json else standing.lines():
             click.echo(line, err=self.is_for_scripts)
 

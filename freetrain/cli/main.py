@@ -139,7 +139,7 @@ class LazyGroup(click.Group):
 
 
 def _complaint_of(error: Exception) -> Complaint:
-    """What went wrong as a sentence: this machine lacks something, or freetrain has a defect."""
+    """Complaint about an unexpected error: this machine lacks something, or freetrain has a defect."""
     number = errno.ENOMEM if isinstance(error, MemoryError) else getattr(error, "errno", None)
     if number in _DISK_FULL:
         return Complaint(

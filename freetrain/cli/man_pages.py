@@ -75,7 +75,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "etc/man/freetrain.1": commands_page,
     "etc/man/freetraind.8": daemon_page,
 }
-"""Each with where it lies in the project."""
+"""Man pages: path in the project → function that makes the text."""
 
 
 def _head(name: str, section: int, what: str, manual: str) -> list[str]:
@@ -90,7 +90,7 @@ def _tail(*see: str) -> Iterator[str]:
 
 
 def _context(command: click.Command, name: str, parent: click.Context | None = None) -> click.Context:
-    """As where the command runs: click keeps the names of its help option from then on."""
+    """Click context of a command, as where it runs; click keeps the names of its help option from then on."""
     return click.Context(command, parent, name, **command.context_settings)
 
 
@@ -111,7 +111,7 @@ def _synopsis(context: click.Context) -> str:
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """A help text; what click leaves as it is stays so here."""
+    """Lines of a help text for man; paragraphs that click does not wrap stay as they are."""
     for number, paragraph in enumerate(cleandoc(text).split("\n\n")):
         if number:
             yield ".PP"

@@ -1,4 +1,4 @@
-"""``freetrain nodes`` and ``freetrain holes``: what may be lent just now, what is, and why not the rest.
+"""``freetrain nodes`` and ``freetrain holes``: nodes that may be lent now or are lent, and why others are not.
 
 The state of each node is that of the daemon's last look, brought up to date by Slurm, or Slurm's alone.
 """
@@ -114,7 +114,7 @@ WITHOUT_DAEMON = "could be lent, if a daemon were at work"
 
 
 def find_node_groups(config: Config, standing: Standing, gateway: Gateway) -> Sequence[NodeGroup]:
-    """Every node of the partition.
+    """Groups of all nodes of the partition.
 
     Raises:
         ConfigError: Slurm has no such partition.
@@ -160,7 +160,7 @@ def _jobs_of_others(snapshot: Snapshot, running: Iterable[Fragment]) -> Mapping[
 
 
 def _another_reason(verdict: NodeGroup, node: Node, jobs: Sequence[str], in_parts: bool) -> str:
-    """Why a node that nobody is lent is not, where what the daemon found is so no more; empty: it is."""
+    """Reason why a node is lent to nobody, where the daemon's finding holds no more; empty: it holds."""
     found = _FOUND_BY_SLURM.match(verdict.why)
     if verdict.state == "free":
         is_as_found = node.state in _FREE[in_parts]

@@ -168,7 +168,7 @@ def argument(**settings: Any) -> Any:
 
 
 def shared_option(decorator: Callable[[CommandFunction], CommandFunction]) -> Any:
-    """Such a default or field for an option, or several, that other commands have, too."""
+    """Default or field for an option, or several, that other commands have, too."""
     return field(metadata={"option": lambda name, kind: decorator})
 
 
@@ -238,7 +238,7 @@ since_option = option(
 
 @dataclass(frozen=True, slots=True)
 class EndTime:
-    """When something ends: at a time, or after a while; neither: it does not."""
+    """End of something: at a time, or after a while; neither: it does not end."""
 
     until_s: float | None = option(
         "--until", "When it ends, as 2026-01-31T08:00 or now+2hours.", callback=read_time, type=str, metavar="TIME"
@@ -246,7 +246,7 @@ class EndTime:
     for_s: float | None = option("--for", "How long it lasts, as 8h.", type=DurationType(endless=True))
 
     def after(self, now_s: float) -> float | None:
-        """UTC epoch seconds; None: it does not end.
+        """End in UTC epoch seconds; None: there is none.
 
         Raises:
             InputError: both are given, or the time has passed.

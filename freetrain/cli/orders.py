@@ -324,7 +324,7 @@ def cancel_command(
 
 
 def cancel_orders(submission: Submission, snapshot: Snapshot, config: Config, launcher: Launcher) -> list[Command]:
-    """What is to be ordered from Slurm."""
+    """Commands to Slurm that cancel a training."""
     fragments = tuple(
         Fragment(job.id, trainer, "", FragmentState.RUNNING, snapshot.time_s, 0.0)
         for job, trainer in jobs_of_trainers(snapshot, config.slurm.queue, launcher)
@@ -378,7 +378,7 @@ def panic_command(
 
 
 def panic_orders(snapshot: Snapshot, config: Config, launcher: Launcher) -> Sequence[Command]:
-    """What is to be ordered from Slurm: first that nothing starts any more, then that what runs ends."""
+    """Commands to Slurm, in order: the first let nothing start any more, the others end what runs."""
     queue = config.slurm.queue
     ours = jobs_of_trainers(snapshot, queue, launcher)
     running = find_strangers(ours)

@@ -1,4 +1,4 @@
-"""``freetrain policies``: what there is to choose from; ``solve``: single problems; ``bench``: experiments."""
+"""``freetrain policies``: list of policies; ``solve``: single problems; ``bench``: experiments."""
 
 from __future__ import annotations
 

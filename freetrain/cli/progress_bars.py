@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn
 
 @contextmanager
 def reading(quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Show a spinner; what is yielded takes the stage that begins."""
+    """Show a spinner; the yielded function takes the stage that begins."""
     with _progress(quiet) as progress:
         task = progress.add_task("Reading", total=None)
         yield lambda stage: progress.update(task, description=stage)
@@ -20,7 +20,7 @@ def reading(quiet: bool) -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def advancing(title: str, total: float, quiet: bool, begin: float = 0.0) -> Iterator[Callable[[float], None]]:
-    """Show a bar; what is yielded takes how far it is, from ``begin`` on."""
+    """Show a bar; the yielded function takes the position, from ``begin`` on."""
     with _progress(quiet) as progress:
         task = progress.add_task(title, total=total)
         # A replay tells of each of its events: where nobody looks that must cost nothing.
@@ -29,7 +29,7 @@ def advancing(title: str, total: float, quiet: bool, begin: float = 0.0) -> Iter
 
 @contextmanager
 def counting(what: str, total: int, quiet: bool, there: int = 0) -> Iterator[Callable[[str], None]]:
-    """Show how many are over; what is yielded takes each by its name. Where nobody looks, a line for each name."""
+    """Show how many are over; the yielded function takes the name of each, and prints it where nobody looks."""
     over = there
     with _progress(quiet) as progress:
         task = progress.add_task(what.capitalize(), total=total, completed=there)

@@ -1,10 +1,10 @@
-"""``freetrain replay``: what would a site's idle nodes have trained?
+"""``freetrain replay``: the training that a site's idle nodes would have done.
 
 1. Whatever is wrong with the options is found out before any long work begins (``replay_options.py``).
 2. The log is read, and replayed as its holes allow; beside that, as the daemon would have gone (in a process of
    its own where that takes long), or, of a long log, some hours of it both ways, from which an estimate is made.
 3. With ``--share`` the trainers are replayed once more, on parts of nodes.
-4. What came of it goes into the store, into the report, and to standard output (``replay_output.py``).
+4. The results go into the store, into the report, and to standard output (``replay_output.py``).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from freetrain.store import RunJournal, TrainerRecord
 
 _ESTIMATE_S = 40.0
-"""So long some hours are replayed, that of a month of 200 nodes an estimate is there within a minute."""
+"""Seconds for which some hours are replayed: a month of 200 nodes is then estimated within a minute."""
 DEFAULT_REPORT = Path("freetrain-report.html")
 
 
@@ -153,7 +153,7 @@ class _ReplayCommand:
         return advancing("Replaying", holes.duration_s, self.options.quiet, holes.from_s)
 
     def with_daemon(self, done: Study, wait: RecordWaiter | None, in_parts: bool = False) -> Study:
-        """With what the daemon would have got, where that is asked."""
+        """The study with the daemon's outcome, where that was asked for."""
         setup = daemon_setup(self.options, in_parts)
         if setup is None or wait is None:
             return done
@@ -161,7 +161,7 @@ class _ReplayCommand:
             return replace(done, as_daemon=study_as_daemon(setup, wait(progress), done.dedicated))
 
     def estimated(self, done: Study) -> Study:
-        """With what the daemon would have got, from some hours; from all of them where that is as quick."""
+        """The study with an estimate of the daemon's outcome, from some hours; from all where that is as quick."""
         quiet = replace(self, options=replace(self.options, quiet=True))
         with advancing("Replaying some hours as the daemon", 1.0, self.options.quiet) as progress:
             found = study_estimated(
@@ -186,7 +186,7 @@ class _ReplayCommand:
             return self.with_daemon(done, wait, in_parts=True)
 
     def _own_tasks(self) -> Study:
-        """What the holes allow where trainers' tasks differ: the daemon's rules deal the parts among them."""
+        """Replay what the holes allow where trainers' tasks differ: the daemon's rules deal parts among them."""
         options = self.options
         played_as = options.played_as if options.played_as != "ideal" else "daemon"
         setup = daemon_setup(replace(options, played_as=played_as), in_parts=True)
@@ -209,19 +209,19 @@ def _settings(options: ReplayOptions) -> dict[str, Any]:
 
 
 class _NullRecorder:
-    """Keeps nothing of a replay."""
+    """Recorder that keeps nothing of a replay."""
 
     @contextmanager
     def journal(self, holes: Holes, settings: Mapping[str, Any]) -> Iterator[NullJournal]:
-        """Nowhere for decisions to go."""
+        """Yield a journal that keeps no decisions."""
         yield NullJournal()
 
     def finish(self, done: Study, log: SiteLog) -> None:
-        """Forget what came of it."""
+        """Drop the results."""
 
 
 class _Recorder:
-    """Keeps one replay in the store: what was asked, each decision, and what came of it."""
+    """Recorder of one replay in the store: its settings, each decision, and the results."""
 
     def __init__(self, path: Path | None) -> None:
         # Imported here and below: SQLAlchemy comes with it, which a replay that is not recorded does without.
@@ -232,7 +232,7 @@ class _Recorder:
 
     @contextmanager
     def journal(self, holes: Holes, settings: Mapping[str, Any]) -> Iterator[RunJournal]:
-        """Begin a run: where its decisions go, for as long as the replay takes."""
+        """Begin a run, and yield the journal of its decisions for as long as the replay takes."""
         from freetrain.store import NewRun
 
         run = NewRun(
@@ -242,7 +242,7 @@ class _Recorder:
             yield self._journal
 
     def finish(self, done: Study, log: SiteLog) -> int:
-        """Keep what came of it; the run's number."""
+        """Record the results; the run's number."""
         outcome = {**asdict(done.outcome), **beside_document(log, done)}
         self._journal.finish(outcome, [_trainer_record(run) for run in done.record.runs], time.time())
         return self._journal.run_id
@@ -256,7 +256,7 @@ def _trainer_record(run: TrainerRun) -> TrainerRecord:
 
 
 def _report_path(options: ReplayOptions) -> Path | None:
-    """Where a report can go; a missing matplotlib is an error only if a report was asked for."""
+    """Path of the report; None: there is none. A missing matplotlib is an error only if a report was asked for."""
     if options.no_report:
         return None
     path = options.report_path or DEFAULT_REPORT
@@ -288,14 +288,14 @@ def _write_report(path: Path, result: ReplayResult, options: ReplayOptions) -> N
 
 TimeProgress = Callable[[float], None]
 RecordWaiter = Callable[[TimeProgress], ReplayRecord]
-"""Waits for a replay's record; its argument is called with the log's time as the replay goes."""
+"""Function that waits for a replay's record; its argument is called with the log's time as the replay goes."""
 
 MANY_HOLES = 20_000
-"""A log with fewer is replayed sooner than another process has started."""
+"""Number of holes from which on a process of its own pays: with fewer a replay ends before one has started."""
 # They take about a minute.
 _MANY_LOOKS = 20_000
 _BETWEEN_LOOKS_S = 60.0
-"""To estimate the number of looks: while nothing happens there is one a minute at most."""
+"""Least seconds between looks while nothing happens, to estimate the number of looks."""
 _BETWEEN_NEWS_S = 0.2
 
 

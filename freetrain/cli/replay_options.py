@@ -1,7 +1,7 @@
-"""The options of ``freetrain replay``, each once: its type, its names, its default and what it means.
+"""The options of ``freetrain replay``, each once: its type, its names, its default and its meaning.
 
-Below them, what they come to: how to read the log, the machine, prices, and the daemon. Whatever is wrong with
-them is found out here, before any long work begins.
+Below them, what follows from them: settings to read the log, the machine, prices, and the daemon. Whatever is
+wrong with them is found out here, before any long work begins.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _USUAL = Timing()
 # Presets never end: with a larger limit the memory would fill with trainers.
 _MAX_RUNNING = 100_000
 ORDINARY_SLURM = SlurmSettings("", "", "preempt/partition_prio", "REQUEUE", 30.0, 60.0, "slurm")
-"""A log does not say how Slurm was set up: these are its defaults."""
+"""Settings of Slurm by default: a log does not have those of its site."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +238,7 @@ class ReplayOptions:
 
     @property
     def knowledge(self) -> Foresight:
-        """What a decision knows of the time to come."""
+        """Foresight of each decision: its horizon, and its knowledge of the time to come."""
         return Foresight(self.horizon_s, Knowledge(self.foresight))
 
 
@@ -249,7 +249,7 @@ _SLURMS_SPELLING = {
 
 
 def read_options(options: ReplayOptions) -> ReadOptions:
-    """How to read the log."""
+    """Settings by which the log is read."""
     trace = NO_TRACE if options.trace is None else find_trace(options.trace)
     timezone = options.timezone or trace.timezone
     same = (
@@ -275,7 +275,7 @@ def on_machine(goal: Goal, options: ReplayOptions, place: str, node_names: Seque
 
 
 def warn_of_unheeded(options: ReplayOptions) -> None:
-    """Say what of the objective has no effect with the policy, of the options' and of the daemon's settings."""
+    """Warn of parts of the objective that the policy does not heed, the options' and the daemon's."""
     asked = {(options.policy, options.objective)}
     if (config := _daemons_config(options)) is not None:
         decide = config.decide
@@ -286,7 +286,7 @@ def warn_of_unheeded(options: ReplayOptions) -> None:
 
 
 def site_prices(options: ReplayOptions) -> Prices | None:
-    """What the site's nodes have and cost; None: that is not known.
+    """Equipment and prices of the site's nodes; None: unknown.
 
     Raises:
         ConfigError: the file cannot be read, or says something that cannot be.
@@ -303,10 +303,10 @@ def site_prices(options: ReplayOptions) -> Prices | None:
 
 
 def power_draw(options: ReplayOptions, objective: str) -> PowerDraw:
-    """What lent nodes take beyond idle, by the prices that were given.
+    """Power draw of lent nodes beyond idle, by the prices that were given.
 
     Raises:
-        InputError: the objective counts it, and nobody says it.
+        InputError: the objective counts it, and it is unknown.
     """
     known = site_prices(options)
     found = known.draw if known is not None else NO_DRAW
@@ -316,7 +316,7 @@ def power_draw(options: ReplayOptions, objective: str) -> PowerDraw:
 
 
 def task_request(options: ReplayOptions) -> TaskRequest | None:
-    """What a task asks for where parts of nodes are lent; None: that is not asked.
+    """Request of a task where parts of nodes are lent; None: no parts are lent.
 
     Raises:
         InputError: it asks for nothing that could be counted.
@@ -339,7 +339,7 @@ def task_request(options: ReplayOptions) -> TaskRequest | None:
 
 
 def check_own_tasks(trainers: Iterable[Trainer], options: ReplayOptions) -> None:
-    """See that trainers' own tasks could be lent parts of nodes.
+    """Check that trainers' own tasks could be lent parts of nodes.
 
     Raises:
         InputError: one of them could not.
@@ -358,7 +358,7 @@ def _require_gpu(what: str, task: Amount) -> None:
 
 
 def daemon_setup(options: ReplayOptions, in_parts: bool = False) -> DaemonSetup | None:
-    """How a daemon would go about it, with parts of nodes (``--share``) or whole ones; None: that is not asked.
+    """Setup of a replay as the daemon, with parts of nodes (``--share``) or whole ones; None: not asked for.
 
     Raises:
         InputError: there is no such way to replay.
@@ -397,7 +397,7 @@ def daemon_setup(options: ReplayOptions, in_parts: bool = False) -> DaemonSetup 
 
 
 def _slurm_of(path: Path | None, partition: str) -> tuple[SlurmSettings, float]:
-    """How the site's Slurm plans, and for how long fragments may go on that it preempts; else the defaults."""
+    """Settings of the site's Slurm, and its grace time in seconds for preempted fragments; else the defaults."""
     if path is None:
         return ORDINARY_SLURM, 0.0
     with explained(f"{path} cannot be read", "Give the site's slurm.conf with --slurm-conf."):

@@ -1,4 +1,4 @@
-"""What ``freetrain replay`` prints: the outcome in a few lines, or as JSON."""
+"""Output of ``freetrain replay``: the outcome in a few lines, or as JSON."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from freetrain.showing.words import NOTHING, count, duration, milliseconds, or_n
 RESULT_FORMAT = "freetrain-replay/1"
 _FOUR_DIGITS = "{:.4f}"
 _TextRow = tuple[str, str, str]
-"""A figure: its name, its value, and what that is."""
+"""A figure: its name, its value, and its meaning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class ReplayResult:
 
     @property
     def worth(self) -> Worth | None:
-        """What the shown replay is worth; None: the site gave no prices."""
+        """Worth of the shown replay; None: the site gave no prices."""
         return None if self.prices is None else self.study.worth(self.prices)
 
 
@@ -103,7 +103,7 @@ def _empty_hours(log: SiteLog, done: Study) -> dict[str, Any] | None:
 
 
 def beside_document(log: SiteLog, done: Study) -> dict[str, Any]:
-    """What was asked beside what the holes allow, for programs."""
+    """Results that were asked for besides what the holes allow, for programs."""
     return {
         "as_daemon": done.as_daemon and _daemon_document(done.as_daemon),
         "estimate": done.estimate and asdict(done.estimate),
@@ -112,7 +112,7 @@ def beside_document(log: SiteLog, done: Study) -> dict[str, Any]:
 
 
 def _daemon_document(done: DaemonStudy) -> dict[str, Any]:
-    """What the daemon would have got, for programs."""
+    """Result of the replay as the daemon, for programs."""
     return {
         "outcome": asdict(done.outcome),
         "site": asdict(done.site),
@@ -122,7 +122,7 @@ def _daemon_document(done: DaemonStudy) -> dict[str, Any]:
 
 
 def _share_document(log: SiteLog, played: Study | None = None) -> dict[str, Any] | None:
-    """What lay idle on used nodes, and what was lent of it, for programs; None where the log does not show it."""
+    """Idle parts of used nodes, and what was lent of them, for programs; None: the log does not show them."""
     shares = log.shares
     if shares is None:
         return None
@@ -151,13 +151,13 @@ def _lent_document(log: SiteLog, lent: LentShares | None) -> dict[str, Any]:
 
 
 def print_definitions() -> None:
-    """What each figure means."""
+    """Print the definition of each figure."""
     found = {**definitions(), **definitions(SiteOutcome), **definitions(ShareOutcome)}
     print_table(("figure", "definition"), found.items())
 
 
 def print_first(log: SiteLog, done: Study) -> None:
-    """What is known first: what was read, and what the holes allow."""
+    """Print what is known first: what was read, and what the holes allow."""
     for warning in log.warnings:
         click.echo(f"Warning: {warning}")
     _print_log(log)
@@ -168,7 +168,7 @@ def print_first(log: SiteLog, done: Study) -> None:
 
 
 def print_summary(result: ReplayResult) -> None:
-    """The rest, once that is known, too."""
+    """Print the rest of the result, once that is known, too."""
     if result.study.as_daemon is not None:
         print_heading("What the daemon would have got")
         print_figures(_daemon_rows(result.study.as_daemon))
@@ -255,7 +255,7 @@ def _estimate_rows(found: DaemonEstimate, allowed: ReplayOutcome) -> Iterator[_T
 
 
 def _print_shares(log: SiteLog, played: Study | None) -> None:
-    """What lay idle on used nodes and was lent of it, by partition and GPU; nothing where none is shared."""
+    """Print idle and lent parts of used nodes, by partition and GPU; nothing where none is shared."""
     all_nodes = share_outcome(log)
     if log.shares is not None and all_nodes is not None and all_nodes.partly_used_node_hours:
         print_heading("Idle beside it: parts of nodes that jobs used")

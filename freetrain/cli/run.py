@@ -1,4 +1,4 @@
-"""``freetrain run``: the agent of a node, or of a laptop; ``freetrain poke``: what clusters do, for trying."""
+"""``freetrain run``: the agent of a node, or of a laptop; ``freetrain poke``: lost and new workers, to try it."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def _agent_options(options: RunOptions, command: tuple[str, ...]) -> AgentOption
 
 
 def _adopt(directory: TrainerDirectory, options: AgentOptions, signals: Signals) -> tuple[bool, AgentEnd]:
-    """Run a script adopted; whether it has to be restarted at every change instead, and how it ended otherwise."""
+    """Run a script adopted; whether it has to be restarted at every change instead, and the end of its run."""
     reason = directory.why_not_adopted()
     ending = AgentEnd(NOT_ADOPTED_STATUS, reason) if reason else Agent(directory, options, signals).run()
     is_refused = ending.status == NOT_ADOPTED_STATUS

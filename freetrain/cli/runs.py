@@ -1,4 +1,4 @@
-"""``freetrain runs``: what has been recorded."""
+"""``freetrain runs``: the runs that have been recorded."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _print_details(details: RunDetails, limit: int) -> None:
 
 
 def _is_table(value: object) -> bool:
-    """Whether it is rows of figures, which only ``--json`` shows."""
+    """Whether a value is rows of figures, which only ``--json`` shows."""
     return isinstance(value, list) and any(isinstance(row, dict) for row in value)
 
 
@@ -184,7 +184,7 @@ def show_comparison(comparison: RunComparison, picture: Path | None, as_json: bo
 
 
 def _print_comparison(comparison: RunComparison) -> None:
-    """One line for each run: first what the daemon would have got, then what the holes allow."""
+    """Print a line for each run: first what the daemon would have got, then what the holes allow."""
     parts = _OF_PARTS if any(run.parts for run in comparison.runs) else ()
     energy = ("kWh",) if any(run.energy_kwh is not None for run in comparison.runs) else ()
     figures = (*_FIGURES, *parts, *energy)

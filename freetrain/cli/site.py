@@ -1,4 +1,4 @@
-"""The site that a command is about: its settings, its Slurm, its daemon, and the audit of what people do there."""
+"""The site that a command is about: its settings, its Slurm, its daemon, and the audit of people's orders."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LONGEST_NAME = 64
 
 
 class AuditWriter:
-    """Writes down who does what: before it is done, its result unknown, and afterwards what came of it.
+    """Writer of people's orders into the audit: before each with its result unknown, afterwards with the result.
 
     Where the command is cut off in between, the daemon settles the row. Nothing that goes wrong with the audit
     hinders the command: that is printed once, and the audit is left alone then, since each try may wait for a
@@ -56,7 +56,7 @@ class AuditWriter:
 
     @contextmanager
     def noted(self, what: str, command: Sequence[str] = (), result: str = "done") -> Iterator[None]:
-        """A block that does something, and its row."""
+        """Record in the audit what the block does, and its result."""
         number: int | None = None
         with self._without_hindering():
             if self._ledger is not None:
@@ -93,7 +93,7 @@ def who_am_i() -> str:
 
 
 class SiteContext:
-    """What follows from a configuration, each looked up when it is first asked for; None: the default one.
+    """Site of a configuration (None: the default one): settings, Slurm and daemon, each looked up at first use.
 
     A command has one as its parameter ``site``, by ``--config``.
     """
@@ -110,26 +110,26 @@ class SiteContext:
 
     @cached_property
     def directory(self) -> Path:
-        """Where the daemon keeps its state."""
+        """Directory in which the daemon keeps its state."""
         return Path(self.config.state.directory)
 
     @cached_property
     def slurm(self) -> OpenedWhenAsked:
-        """The way to Slurm."""
+        """Connection to Slurm, opened when it is first used."""
         return OpenedWhenAsked(self.config.slurm.backend, self.config.slurm.timeout)
 
     @cached_property
     def standing(self) -> Standing:
-        """How the daemon stands."""
+        """State of the daemon: whether it is at work, and the result of its last look."""
         return find_standing(self.config)
 
     @cached_property
     def audit(self) -> AuditWriter:
-        """Where people's orders are written down."""
+        """Writer of people's orders into the audit."""
         return AuditWriter(self.directory)
 
     def ledger(self) -> Ledger:
-        """What the daemon lent; raises StateError if this account may not read it."""
+        """The daemon's ledger; raises StateError if this account may not read it."""
         # Here, since SQLAlchemy takes a while.
         from freetrain.client.daemons_ledger import daemons_store
 
@@ -152,5 +152,5 @@ class SiteContext:
             send_nudge(self.directory)
 
     def document(self, format_: str, **facts: Any) -> dict[str, Any]:
-        """A document for programs: its format, how the daemon stands, and facts."""
+        """A document for programs: its format, the daemon's state, and facts."""
         return {"format": format_, "daemon": self.standing.document(), **facts}

@@ -1,4 +1,4 @@
-"""``freetrain status``, ``health`` and ``freetrain`` alone: how the daemon stands, and what to do next."""
+"""``freetrain status``, ``health`` and ``freetrain`` alone: the daemon's state, and the next steps."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _listed(counts: Mapping[str, int]) -> str:
 
 
 class Health(IntEnum):
-    """As monitoring plug-ins say it by their exit status."""
+    """Exit statuses of ``freetrain health``, as those of monitoring plug-ins."""
 
     OK = 0
     WARNING = 1
@@ -83,7 +83,7 @@ def health_command(site: SiteContext, as_json: bool = json_option) -> None:
 
 
 def judge_health(standing: Standing) -> tuple[Health, str]:
-    """How well the daemon is, and why, as the end of a sentence."""
+    """Health of the daemon, and the reason as the end of a sentence."""
     status, look = standing.status, standing.look
     if status is None or not standing.is_at_work:
         return Health.CRITICAL, f"no daemon is at work: {standing.why_not}"
@@ -126,11 +126,11 @@ _SUBMIT = "freetrain submit --nodes 1-8 SCRIPT", "hands a training to freetrain 
 _JOBS = "freetrain jobs", "lists the trainings, and why they have the nodes that they have"
 
 NextStep = tuple[str, str]
-"""A command, and what it does."""
+"""A command, and its purpose."""
 
 
 def print_where_you_stand() -> None:
-    """Say what there is of a Slurm, a configuration and a daemon, and what to do next."""
+    """Print whether there are a Slurm, a configuration and a daemon, and what to do next."""
     slurm = _slurm()
     try:
         loaded, wrong = load_config(), ""
@@ -148,7 +148,7 @@ def print_where_you_stand() -> None:
 
 
 def next_steps(has_slurm: bool, loaded: Loaded | None, standing: Standing | None) -> Sequence[NextStep]:
-    """What is worth doing, the first thing first; ``loaded`` is None where the configuration cannot be read."""
+    """Steps that are worth doing next, in order; ``loaded`` is None where the configuration cannot be read."""
     if not has_slurm:
         return (_LOG, _LAB)
     if loaded is None:

@@ -41,7 +41,7 @@ def _option(name: str, key: TagKey) -> Callable[[Callable[..., Any]], Callable[.
 
 
 def _tag_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command an option for each key of a tag; it gets what is said of them as one argument, ``tag``."""
+    """Give a command an option for each key of a tag; it gets their values as one argument, ``tag``."""
     names = {*KEYS, "task_nodes"}.difference(_BY_NODES)
 
     @functools.wraps(command)
@@ -76,7 +76,7 @@ _dry_run = option("--dry-run", "Print the commands, ready for a shell, and do no
 
 
 def warn(sentence: str) -> None:
-    """Say what is odd, beside what scripts read."""
+    """Print a warning, beside what scripts read."""
     click.echo(f"freetrain: {sentence}", err=True)
 
 
@@ -181,7 +181,7 @@ def register_command(
 
 
 def read_job(job: str) -> None:
-    """See that this is a job's id.
+    """Check that this is a job's id.
 
     Raises:
         InputError: it is none.

@@ -1,4 +1,4 @@
-"""``freetrain sweep``: many replays that differ in what one file varies."""
+"""``freetrain sweep``: many replays that differ in the options that one file varies."""
 
 from __future__ import annotations
 

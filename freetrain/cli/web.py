@@ -1,4 +1,4 @@
-"""``freetrain web``: a page in the browser that says how the daemon and the machine stand."""
+"""``freetrain web``: a page in the browser with the state of the daemon and the machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""freetrain from Python: what its commands do, as functions with types.
+"""freetrain from Python: its commands as functions with types.
 
 ``freetrain.Client`` submits trainings and fillers, lists them, explains them and waits for them. The commands
 call the same functions, so that there is one way of doing each thing; errors are those that the commands print.
@@ -6,7 +6,7 @@ call the same functions, so that there is one way of doing each thing; errors ar
 - ``submitting.py``: tags and sbatch commands, checked.
 - ``trainings.py``: the rows of ``freetrain jobs``.
 - ``explaining.py``: the sentences of ``freetrain explain``, on nodes, trainings and decisions.
-- ``daemons_ledger.py``: the daemon's database, for accounts that may read it, and what it lent in a range of time.
+- ``daemons_ledger.py``: the daemon's database, for accounts that may read it, and the time lent in a range.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["Client", "ListedTraining", "TagValues"]
 class Client:
     """freetrain for Python programs: ``submit``, ``jobs`` and ``explain`` are the commands of these names.
 
-    What goes wrong is a :class:`freetrain.errors.FreetrainError` with ``what`` and ``hint``.
+    Errors are of the type :class:`freetrain.errors.FreetrainError`, with ``what`` and ``hint``.
 
     Args:
         config: the daemon's configuration; None: $FREETRAIN_CONFIG, else /etc/freetrain/freetrain.toml.
@@ -45,7 +45,7 @@ class Client:
         return load_config(self._path).config
 
     def standing(self) -> Standing:
-        """How the daemon stands: whether it is at work, and what its last look came to."""
+        """State of the daemon: whether it is at work, and the result of its last look."""
         return find_standing(self.config)
 
     def submit(
@@ -69,7 +69,7 @@ class Client:
             part: whether each task takes the part of a node that it asks for.
             sbatch: more options of sbatch, each in one word.
             partition: another one than the site's for this.
-            tag: what else is known of it.
+            tag: more values of its tag.
         """
         slurm = read_slurm(self._path, partition, warnings.warn)
         return hand_in(prepare(slurm, script, arguments, tag, nodes=nodes, array=array, part=part, sbatch=sbatch))

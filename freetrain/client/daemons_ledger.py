@@ -1,4 +1,4 @@
-"""The daemon's database, for commands that look into it, and what it lent in a range of time."""
+"""The daemon's database, for commands that read it, and the time that was lent in a range."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def daemons_store(config: Config) -> Store:
 
 
 class Key(StrEnum):
-    """What there can be a line for each of."""
+    """Keys by which lent time is summed up, a line for each value."""
 
     MONTH = "month"
     DAY = "day"
@@ -55,12 +55,12 @@ class Key(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """What was lent in a range of time: whole days of it as sums, and the rest as lendings.
+    """Lent time in a range: whole days of it as sums, and the rest as lendings.
 
     Attributes:
         lendings: no node more than once at a time; those of a day before the range are among them.
         trainers: those of the lendings, by id.
-        now_s: until when those last that have not ended.
+        now_s: end of the lendings that have not ended, UTC epoch seconds.
         harms: delays of the site's jobs that started within the range.
         rest: the parts of the range, as from and until, of which there are no sums.
     """
@@ -100,7 +100,7 @@ def read_books(ledger: Ledger, from_s: float, until_s: float, now_s: float, one_
 
 
 def entries_of(books: Books, keys: Sequence[Key]) -> list[tuple[tuple[str, ...], LentTime]]:
-    """A line for each combination of the keys, in their order, with what it came to."""
+    """Lent time of each combination of the keys' values, in their order."""
     sums: defaultdict[tuple[str, ...], LentTime] = defaultdict(LentTime)
 
     def add(day: date, account: str, user: str, training: str, lent: LentTime) -> None:
@@ -122,14 +122,14 @@ def _names(day: date) -> dict[Key, str]:
 
 
 def course_of(books: Books, step: Key) -> list[tuple[date, LentTime]]:
-    """Each day or month of the range, by its first day, with what it came to; empty ones are among them."""
+    """Lent time of each day or month of the range, by its first day; empty ones are among them."""
     sums = dict(entries_of(books, (step,)))
     days = (day for day, _, _ in _steps(books.from_s, books.until_s, step))
     return [(day, sums.get((_names(day)[step],), LentTime())) for day in days]
 
 
 def _parts(books: Books, step: Key | None) -> Iterator[tuple[date, Mapping[str, LentTime]]]:
-    """What is not summed up, in days or months, or as a whole: the first day, and what each trainer had."""
+    """Lent time that no sums hold, by day, by month or as a whole: the first day, and the time of each trainer."""
     costs = {id_: costs_of(trainer) for id_, trainer in books.trainers.items()}
     for from_s, until_s in books.rest or [(books.from_s, books.until_s)]:
         for day, begin_s, end_s in _steps(from_s, until_s, step):
@@ -142,7 +142,7 @@ def _parts(books: Books, step: Key | None) -> Iterator[tuple[date, Mapping[str, 
 
 
 def _steps(from_s: float, until_s: float, step: Key | None) -> Iterator[tuple[date, float, float]]:
-    """The days or months of a range: the first day of each, from when until when."""
+    """Days or months of a range, or all of it: first day, begin and end of each, UTC epoch seconds."""
     while from_s < until_s:
         day = day_of(from_s)
         end_s = min(start_of(_next(day, step)), until_s) if step else until_s
@@ -155,6 +155,6 @@ def _next(day: date, step: Key) -> date:
 
 
 def month_of(day: date, after: int = 0) -> date:
-    """The first day of its month, or of one after it."""
+    """First day of the month of a day, or of the month that is ``after`` months later."""
     year, month = divmod(day.year * 12 + day.month - 1 + after, 12)
     return date(year, month + 1, 1)

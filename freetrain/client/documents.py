@@ -1,4 +1,4 @@
-"""Documents for programs: what listings print with ``--json``, and what the web page's API answers. Pure.
+"""Documents for programs: the output of listings with ``--json``, and the answers of the web page's API. Pure.
 
 Each is a type, of which the API's description is made, with the daemon's state and its format's name and version;
 a field may be added to a format, none changes or goes.
@@ -19,7 +19,7 @@ from freetrain.slurm.parsing import expand_nodes
 
 @dataclass(frozen=True, slots=True)
 class StatusDocument:
-    """How the daemon stands, and how many nodes and trainings are in which state.
+    """State of the daemon, and the number of nodes and of trainings in each state.
 
     ``more`` is a state of trainings, too: of those that are not published one by one.
     """
@@ -32,14 +32,14 @@ class StatusDocument:
 
 @dataclass(frozen=True, slots=True)
 class NodesEntry:
-    """Nodes of which the same holds.
+    """Nodes with the same state, training, reason and end.
 
     Attributes:
         state: free, lent, asked for, due back or not lent.
-        trainer: that has them, or for which they are asked for; null: none.
-        why: they are not lent, or due back; empty: they are lent or free.
+        trainer: id of the training that has them, or for which they are asked for; null: none.
+        why: reason why they are not lent, or due back; empty: they are lent or free.
         verdict: the name of that reason (docs/reference/verdicts.md); null: none.
-        until: when they will be wanted, UTC epoch seconds; null: nobody knows.
+        until: time at which they will be wanted, UTC epoch seconds; null: unknown.
     """
 
     nodes: Sequence[str]
@@ -73,11 +73,11 @@ class OwnJob:
     """A training of the user who asks.
 
     Attributes:
-        why: it has no nodes, or no more; empty: nobody knows.
-        what_helps: what would change that; empty: likewise.
-        target_samples: after which it is complete; null: unknown.
-        curve: nodes and samples per second on so many.
-        curve_is_claim: whether nothing was seen yet, and the curve is what its owner says.
+        why: reason why it has no nodes, or no more; empty: unknown.
+        what_helps: advice that would change that; empty: likewise.
+        target_samples: number of samples after which it is complete; null: unknown.
+        curve: pairs of a number of nodes and samples per second on so many.
+        curve_is_claim: whether nothing was seen yet, and the curve is its owner's claim.
     """
 
     job: JobEntry
@@ -99,7 +99,7 @@ class OwnJobsDocument:
 
 
 def status_document(standing: Standing) -> StatusDocument:
-    """What ``freetrain status --json`` prints."""
+    """Document of ``freetrain status --json``."""
     look = standing.look
     nodes: Counter[str] = Counter()
     for group in look.nodes if look else ():
@@ -110,12 +110,12 @@ def status_document(standing: Standing) -> StatusDocument:
 
 
 def nodes_document(standing: Standing, groups: Iterable[NodeGroup]) -> NodesDocument:
-    """What ``freetrain nodes --json`` prints."""
+    """Document of ``freetrain nodes --json``."""
     return NodesDocument(standing.state(), [nodes_entry(group) for group in groups])
 
 
 def nodes_entry(group: NodeGroup) -> NodesEntry:
-    """Nodes of which the same holds."""
+    """Entry of a group of nodes."""
     return NodesEntry(
         nodes=sorted(expand_nodes(group.nodes)),
         state=group.state,
@@ -127,11 +127,11 @@ def nodes_entry(group: NodeGroup) -> NodesEntry:
 
 
 def jobs_document(standing: Standing, trainings: Iterable[ListedTraining]) -> JobsDocument:
-    """What ``freetrain jobs --json`` prints."""
+    """Document of ``freetrain jobs --json``."""
     return JobsDocument(standing.state(), [job_entry(training) for training in trainings])
 
 
 def job_entry(training: ListedTraining) -> JobEntry:
-    """A training or a filler."""
+    """Entry of a training or a filler."""
     known = asdict(training)
     return JobEntry(**{field.name: known[field.name] for field in fields(JobEntry)})

@@ -1,4 +1,4 @@
-"""Why a training has the nodes that it has, and why a node is lent or not."""
+"""Explanations: why a training has the nodes that it has, and why a node is lent or not."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def explain_node(
 
 
 def group_of(node: str, look: LookStatus | None) -> NodeGroup | None:
-    """What the last look found of a node; None: nothing."""
+    """Group of a node at the last look; None: it is in none."""
     groups = look.nodes if look else ()
     return next((group for group in groups if node in expand_nodes(group.nodes)), None)
 
@@ -117,7 +117,7 @@ def _why_not(error: FreetrainError) -> str:
 
 
 def _begun(sentence: str) -> str:
-    """As the beginning of a sentence; what a tag says stays as it is written there."""
+    """Sentence with a capital letter at its beginning; a ``key=value`` of a tag stays as it is written there."""
     return sentence if "=" in sentence.partition(" ")[0] else f"{sentence[0].upper()}{sentence[1:]}"
 
 
@@ -140,7 +140,7 @@ def _explain_trainer(known: TrainerStatus, standing: Standing, journal: _StoreOr
 
 
 def _explain_figures(trainer: str, journal: _StoreOrError) -> Iterator[str]:
-    """What was decided, and what another decision would have been worth; nothing for those who may not read it."""
+    """Sentences on the last decision and the worth of others; none for accounts that may not read decisions."""
     if isinstance(journal, FreetrainError):
         if journal.exit_code is not ExitCode.NOT_ALLOWED:
             yield f"What was decided cannot be read: {_why_not(journal)}"
@@ -205,7 +205,7 @@ def explain_decision(trainer: str, name: str, problem: Problem, decision: Decisi
 
 
 def _weighed(solver: str, problem: Problem, row: int, size: int) -> Iterator[str]:
-    """What a policy with a value of its own made of this size, of those beside it and of the best."""
+    """Sentence on the values that a policy with its own gave to this size, to those beside it and to the best."""
     policy: object = find_policy(solver) if find_entry(Stage.POLICY, solver) else None
     if not isinstance(policy, Weighing):
         return
@@ -294,7 +294,7 @@ def _of_deadline(trainer: Trainer, problem: Problem, factor: float) -> str:
 
 
 def _nodes_needed(trainer: Trainer, problem: Problem) -> int:
-    """On the nodes on which it is fastest; 0: its deadline asks for nothing."""
+    """Number of nodes that its deadline asks for, of those on which it is fastest; 0: it asks for nothing."""
     rate = deadline_rate_of(trainer, _done(trainer, problem), problem.now_s)
     return nodes_needed(trainer, rate.samples_per_s, best_speed(trainer))
 
@@ -340,7 +340,7 @@ def explain_tasks(filler: str, name: str, problem: Problem, decision: Decision) 
 
 
 def _one_more_task(problem: Problem, decision: Decision, row: int) -> str:
-    """What it would have been worth to start a task that waits, on the best number of nodes that nobody has."""
+    """Sentence on the worth of starting a task that waits, on the best number of nodes that nobody has."""
     counts, task = counts_of(problem, decision.placement), problem.trainers[row]
     free = problem.capacity - counts.sum(axis=0)
     tried: list[tuple[float, int]] = []

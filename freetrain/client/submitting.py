@@ -1,8 +1,8 @@
-"""Handing in: what ``freetrain submit``, ``freetrain register``, :class:`Client` and submitit's executor share.
+"""Submission: the code that ``freetrain submit`` and ``register``, :class:`Client` and submitit's executor share.
 
-1. ``check_tag`` makes a tag of what its owner says.
+1. ``check_tag`` makes a tag of its owner's values.
 2. ``prepare`` makes the sbatch command of a script and a tag.
-3. ``hand_in`` gives it, and says which job Slurm made of it.
+3. ``hand_in`` gives it to Slurm, and returns the id of the job.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TagValue = str | float | bool | os.PathLike[str] | None
 
 
 class TagValues(TypedDict, total=False):
-    """What an owner may say of a training or a filler; None: nothing (docs/users/tag.md has the meanings).
+    """Values of the tag of a training or a filler, by its owner; None: not given (meanings: docs/users/tag.md).
 
     Durations are in seconds.
     """
@@ -63,19 +63,19 @@ class TagValues(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class CheckedTag:
-    """A tag that can be handed to Slurm, with the comment that says it."""
+    """A tag that can be handed to Slurm, and the comment that holds it."""
 
     tag: Tag
     comment: str
 
     @property
     def most_nodes(self) -> int:
-        """The most that it says it can use."""
+        """Largest number of nodes that the training can use."""
         return self.tag.max_nodes or 1
 
     @property
     def min_tasks(self) -> int:
-        """How many tasks an array must have for that."""
+        """Least number of tasks that an array must have for so many nodes."""
         return 1 if self.tag.is_moldable else self.most_nodes
 
 
@@ -120,17 +120,17 @@ def _bounds(nodes: str, is_filler: bool) -> dict[str, str]:
 
 
 def _text(value: TagValue) -> str:
-    """As a tag says it: durations in seconds."""
+    """Value as a tag has it; durations in seconds."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:.6f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 
 def read_slurm(config_path: Path | None, partition: str | None, warn: Callable[[str], object]) -> Slurm:
-    """How to reach Slurm and where trainings run, as configured, but for the partition if one is named.
+    """Settings of Slurm as configured; ``partition``, if given, replaces the configured one.
 
-    An ordinary user may be unable to read the site's configuration, and is warned then. One that the user names
-    must be readable.
+    An ordinary user may be unable to read the site's configuration, and is warned then. A configuration that the
+    user names must be readable.
     """
     try:
         slurm = load_config(config_path).config.slurm
@@ -194,7 +194,7 @@ def hand_in(prepared: Prepared) -> str:
 
 
 def _check_script(script: Path) -> Path:
-    """Its absolute path, which no sbatch takes for an option or looks for elsewhere."""
+    """Absolute path of a batch script, which no sbatch takes for an option or looks for elsewhere."""
     absolute = Path(os.path.abspath(script))  # noqa: PTH100 (Path.resolve would follow links)
     with explained(f"cannot read the script {script}"), absolute.open("rb") as file:
         beginning = file.read(2)
@@ -206,7 +206,7 @@ def _check_script(script: Path) -> Path:
 
 
 def _check_array(array: str) -> None:
-    """What sbatch takes: numbers and ranges of them, and how many may run at once."""
+    """Check that sbatch takes the array: numbers and ranges of them, and the number that may run at once."""
     tasks = re.fullmatch(r"(\d+(?:-\d+(?::\d+)?)?(?:,\d+(?:-\d+(?::\d+)?)?)*)(?:%\d+)?", array)
     ranges = re.findall(r"(\d+)-(\d+)", tasks[1]) if tasks else []
     if tasks is None or any(int(first) > int(last) for first, last in ranges):

@@ -1,4 +1,4 @@
-"""The trainings that were handed to freetrain, and how they are getting on."""
+"""The trainings that were handed to freetrain, and their states."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ class JobEntry:
     """A training or a filler that was handed to freetrain, as ``freetrain jobs --json`` prints it.
 
     Attributes:
-        id: of its array or job.
-        asked_nodes: on which Slurm was ordered to start it.
+        id: id of its array or job.
+        asked_nodes: nodes on which Slurm was ordered to start it.
         min_nodes: its minimum; None: its tag is wrong.
         max_nodes: likewise.
         task_nodes: minimum and maximum of each task of a filler; None: one node each.
-        samples: that it has done; None: no daemon has published them.
-        ends: how often its fragments ended in which way; None: likewise.
-        costs: seconds that changes are taken to cost it, by name; None: likewise.
-        speeds: feature or type of GPU → how fast it is taken to be there; None: likewise.
-        fault: what is wrong with its own files; empty: nothing.
-        lacks: what the policy needs to know and its tag does not say; empty: nothing.
-        state: how it is getting on, in a word or a sentence.
+        samples: number of samples that it has done; None: no daemon has published them.
+        ends: way in which fragments of it ended → how often; None: likewise.
+        costs: name of a cost → seconds that such a change is taken to cost it; None: likewise.
+        speeds: feature or type of GPU → speed that it is taken to have there; None: likewise.
+        fault: error in its own files; empty: none.
+        lacks: facts that the policy needs and its tag does not have; empty: none.
+        state: its state, in a word or a sentence.
     """
 
     id: str
@@ -65,7 +65,7 @@ class JobEntry:
 
 @dataclass(frozen=True, slots=True)
 class ListedTraining(JobEntry):
-    """The same with what listings choose by."""
+    """A training or a filler with the fields by which listings filter."""
 
     account: str  # to which it is charged; empty: unknown
     word: str  # running, starting or waiting, or one of freetrain's states: resting, paused, refused, complete
@@ -97,7 +97,7 @@ def find_trainings(config: Config, standing: Standing) -> list[ListedTraining]:
 
 
 def state_word(state: str, lent: Collection[str], asked: Collection[str]) -> str:
-    """What a training does, in a word; ``state`` is the daemon's :class:`TrainerState` of it."""
+    """State of a training in a word; ``state`` is the daemon's :class:`TrainerState` of it."""
     if lent:
         return RUNNING
     if state != TrainerState.ACTIVE:
@@ -132,7 +132,7 @@ def _training(submission: Submission, lent: set[str], standing: Standing, needs:
 
 
 def facts_of(tag: Tag | None, known: TrainerStatus | None, needs: Sequence[Need]) -> dict[str, Any]:
-    """Fields of a listed training that its tag and what is published of it say alone; None: neither is known."""
+    """Fields of a listed training that follow from its tag and its published status alone; None: not known."""
     return {
         "name": tag.name if tag else "",
         "min_nodes": tag.min_nodes if tag else None,
@@ -147,7 +147,7 @@ def facts_of(tag: Tag | None, known: TrainerStatus | None, needs: Sequence[Need]
 
 
 def _state(submission: Submission, known: TrainerStatus | None, standing: Standing, lent: int, asked: int) -> str:
-    """In a word or a sentence, the first that applies of: its tag, its end, what the daemon says, what it has."""
+    """State in a word or a sentence, by the first that applies: tag, end, what the daemon publishes, nodes."""
     tag = submission.tag
     if isinstance(tag, WrongTag):
         return f"refused: {tag.why}"
@@ -172,7 +172,7 @@ def _now(known: TrainerStatus | None, standing: Standing, lent: int, asked: int)
 
 
 def speeds_in_tag(speeds: Mapping[str, float]) -> str:
-    """How fast a training is taken to be on which kinds of nodes, as its tag would say it."""
+    """Speeds that a training is taken to have by kind of node, as its tag would have them."""
     return f"speed={'/'.join(f'{kind}:{speed:g}' for kind, speed in speeds.items())}"
 
 
@@ -184,7 +184,7 @@ def _done(known: TrainerStatus | None) -> str:
 
 
 def _cannot_tell_end(submission: Submission, known: TrainerStatus | None) -> bool:
-    """Whether tasks have completed of what shows no sign of the runtime, as far as is known."""
+    """Whether tasks of a training that shows no sign of the runtime have completed, as far as is known."""
     if known is not None:
         return known.note == UNKNOWN_END
     some_completed = any(task.state is JobState.COMPLETED for task in submission.tasks)

@@ -1,4 +1,4 @@
-"""The texts that are made: of the model the example file, the reference page and the man page. Pure.
+"""The texts that are made of the model: the example file, the reference page and the man page. Pure.
 
 Beside them, parts of texts that are made of the tag's keys.
 """
@@ -107,7 +107,7 @@ DOCUMENTS: Mapping[str, Callable[[], str]] = {
     "docs/reference/settings.md": reference_page,
     "etc/man/freetrain.toml.5": man_page,
 }
-"""Each with where it lies in the project."""
+"""Texts: path in the project → function that makes the text."""
 
 
 def write_documents(project: Path) -> None:
@@ -187,4 +187,4 @@ PARTLY_MADE: Mapping[str, Callable[[str], str]] = {
     "etc/slurm/job_submit.lua": with_grammar,
     "docs/users/tag.md": with_key_table,
 }
-"""Texts in which a part is made, each with what renews that part."""
+"""Texts of which a part is made: path in the project → function that renews that part."""

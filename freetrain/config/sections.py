@@ -306,7 +306,7 @@ class Prices(Section):
 
     @property
     def draw(self) -> PowerDraw:
-        """Draw of lent nodes beyond what they take idle."""
+        """Power draw of lent nodes beyond their draw when idle."""
 
         def beyond_idle(watts: float, kind: str) -> float:
             return max(watts - self.idle_watts_of.get(kind, self.idle_watts_per_node), 0.0)

@@ -1,4 +1,4 @@
-"""The model of all settings, its settings as a list, and the files: read, and what is wrong with them."""
+"""The model of all settings, its settings as a list, and the files: reader and mistakes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Setting:
 
     Attributes:
         section: its table in the file.
-        holds: what a table has for values: numbers or texts.
+        holds: type of a table's values: numbers or texts.
         choices: the words that it, or each value of a table, may be; none: it is no word of a few.
         least: its smallest value; None: there is none that is worth mentioning.
         most: its largest value, likewise.
@@ -100,7 +100,7 @@ class Setting:
         return self.set_to(self.default)
 
     def set_to(self, value: object) -> str:
-        """Such lines with a value."""
+        """Lines of the file that set it to a value, its table first."""
         return f"[{self.section}]\n{self.name} = {self.show(value)}"
 
     @property
@@ -224,7 +224,7 @@ _MODE = "lend.mode"
 class ConfigError(FreetrainError):
     """The configuration cannot be used.
 
-    ``mend`` are the lines of freetrain.toml that mend it, ``file`` says what cannot be.
+    ``mend`` are the lines of freetrain.toml that mend it, ``file`` is the file that cannot be used.
     """
 
     def __init__(self, what: str, hint: str = "", mend: str = "", file: Path | None = None) -> None:

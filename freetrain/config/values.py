@@ -1,4 +1,4 @@
-"""Sections and values of the settings: what all tables of the file have in common, and the kinds of values."""
+"""Sections and values of the settings: the base of all tables of the file, and the types of values."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ Period = Annotated[float, Field(ge=1, le=bounds.SECONDS.most), BeforeValidator(_
 
 
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-"""A number of something."""
+"""A finite number, not below 0."""
 
 
 def _node_list(given: str) -> str:

@@ -1,4 +1,4 @@
-"""Showing: how things are shown to people, in terminals and on pages. Pure, and it imports nothing of the rest.
+"""Presentation of values to people, in terminals and on pages. Pure, and it imports nothing of the rest.
 
 ``words.py``       numbers, times, shares and texts as a reader expects them
 ``ticks.py``       round times for an axis

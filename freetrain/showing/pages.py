@@ -1,4 +1,4 @@
-"""What all HTML pages are made with: one environment of templates, and one style."""
+"""Templates and style of all HTML pages: one environment of templates, and one style."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WORDS = (
 def fill(package: str, template: str, style: str, **values: Any) -> str:
     """A page of a package's template, with a style of :func:`style_of`.
 
-    What is no markup of the template's own is escaped.
+    Everything but the template's own markup is escaped.
     """
     return _template(package, template).render(style=Markup(style), palette=palette, **values)
 

@@ -28,7 +28,7 @@ TRAINERS = (
     *("#2a78b8", "#c8586c", "#2e8b57", "#7a57bd", "#63b8d8", "#a8417a"),
     *("#8d8c2f", "#b35bb0", "#2f8079", "#8a94ea", "#a6673f", "#52c0a3"),
 )
-"""So many trainers have a colour of their own."""
+"""Colours of trainers; as many trainers have one of their own."""
 
 
 def style_variables(colours: dict[str, str]) -> str:

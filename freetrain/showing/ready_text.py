@@ -24,7 +24,7 @@ MAX_CONNECTIONS, MAX_OF_A_PEER = 64, 32
 WHOLE_REQUEST_S = 8.0
 _MAX_HEAD_BYTES = 8192
 _PART_BYTES = 65536
-"""An answer is handed to the kernel in such parts, so that a slow reader costs little memory."""
+"""Bytes of an answer that the kernel gets at once, so that a slow reader costs little memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class HttpRequest:
     """The head of a request.
 
     Attributes:
-        path: without what follows a question mark.
+        path: path of the URL, without the query.
         headers: by name in small letters.
     """
 
@@ -61,7 +61,7 @@ class ReadyTextServer:
 
     Args:
         host: address of this machine.
-        port: 0: any that is free.
+        port: its port; 0: any that is free.
         answer: called for each request in the server's thread, so it must not wait for anything.
 
     Attributes:
@@ -87,12 +87,12 @@ class ReadyTextServer:
 
     @property
     def url(self) -> str:
-        """Where it answers."""
+        """URL at which the server answers."""
         return f"http://{self._host}:{self.address[1]}/"
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Answer meanwhile, in a thread; the socket is closed at the end."""
+        """Answer requests while the block runs, in a thread; the socket is closed at the end."""
         loop = asyncio.new_event_loop()
         loop.set_exception_handler(lambda _, context: log.debug("%s", context))
         stop = asyncio.Event()

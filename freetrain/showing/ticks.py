@@ -20,7 +20,7 @@ _MIN_MARKS = 2
 
 @dataclass(frozen=True, slots=True)
 class TimeAxis:
-    """Marks of a time axis with their labels; the caption says what these leave unsaid."""
+    """Marks of a time axis with their labels; the caption has what the labels leave out."""
 
     at_s: tuple[float, ...]
     labels: tuple[str, ...]
@@ -58,7 +58,7 @@ def _candidates(from_s: float, until_s: float, most: int) -> Iterator[tuple[floa
 
 
 def _firsts(from_s: float, until_s: float, months: int) -> Iterator[float]:
-    """Every so many months the first day of one, within the window."""
+    """First days of months, every so many months, within the window, UTC epoch seconds."""
     begin = _utc(from_s)
     number = begin.year * 12 + begin.month - 1
     number -= number % months

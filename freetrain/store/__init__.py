@@ -12,7 +12,7 @@ Files in reading order:
 - ``journal.py``: runs and their decisions; ``packing.py``: a problem and its placement as compact JSON.
 - ``ledger.py``: the daemon's fragments, trainers, audit, harm and lent days.
 - ``notice_book.py``: news for people, until the site's command has been run for it.
-- ``store.py``: opens a store, and lists what is in it.
+- ``store.py``: opens a store, and lists its runs and decisions.
 """
 
 from freetrain.store.journal import (

@@ -1,4 +1,4 @@
-"""The journal: what is recorded of runs, and the writer of a run into the store while it happens."""
+"""The journal: records of runs, and the writer of a run into the store while it happens."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from freetrain.store.packing import TRAINER, Packer, Roll
 from freetrain.store.tables import DecisionRow, RunRow, RunTrainerRow
 
 BATCH_DECISIONS = 256
-"""Decisions per transaction: what a process that is killed outright loses at most."""
+"""Decisions per transaction: the most that a process loses that is killed outright."""
 NOTED_EVERY_S = 3600.0
-"""So late it may be written down that a trainer was part of a decision."""
+"""Seconds by which the note that a trainer was part of a decision may be late."""
 # Trainers of earlier decisions beyond this are read again where they come back: memory must not grow with the log.
 _MOST_GONE = 1000
 # Ctrl-C may strike between a commit and the clearing of the buffers; the rows then come a second time.
@@ -58,7 +58,7 @@ class NewRun:
         from_s: begin of the time that is replayed.
         until_s: end of it.
         node_names: all nodes that may occur in a decision, in the machine's order.
-        node_count: how many nodes there are, where none is named since no decision is kept.
+        node_count: number of nodes, where none is named since no decision is kept.
     """
 
     command: str
@@ -131,7 +131,7 @@ class DecisionSummary:
 
 @dataclass(slots=True)
 class _Enrolled:
-    """A trainer of the run: its number, what it was when it was enrolled, and the time in its row."""
+    """A trainer of the run: its number, its definition when it was enrolled, and the time in its row."""
 
     number: int
     trainer: Trainer
@@ -139,7 +139,7 @@ class _Enrolled:
 
 
 class RunJournal:
-    """Records one run. Use it as a context manager; ``Store.begin_run`` makes it.
+    """Writer of one run. Use it as a context manager; ``Store.begin_run`` makes it.
 
     A run that ends without ``finish`` (an error, Ctrl-C) keeps what was recorded and is marked interrupted.
     """
@@ -204,7 +204,7 @@ class RunJournal:
             self._forget_all_but(problem.trainers)
 
     def finish(self, outcome: dict[str, Any], trainers: Sequence[TrainerRecord], ended_s: float) -> None:
-        """Mark the run complete, with numbers by name, nested as needed, and what became of its trainers."""
+        """Mark the run complete, with numbers by name, nested as needed, and the results of its trainers."""
         self._flush()
         with as_state_errors(self._path), self._connection.begin():
             if trainers:
@@ -294,7 +294,7 @@ class RunJournal:
         self._connection.execute(update(RunRow).where(RunRow.id == self.run_id).values(**values))
 
     def _interrupt(self, error: BaseException | None) -> None:
-        """Save what can be saved; what goes wrong with that must not hide the error that ended the run."""
+        """Save as much as can be saved; an error of that must not hide the error that ended the run."""
         try:
             self._flush()
         except StateError as second:

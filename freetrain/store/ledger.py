@@ -1,4 +1,4 @@
-"""The ledger: what the daemon asked of Slurm, what became of it, and what each day lent."""
+"""The ledger: the daemon's orders to Slurm and their results, and the time that was lent on each day."""
 
 from __future__ import annotations
 
@@ -88,13 +88,13 @@ class LentDays:
         self._database = database
 
     def summed_until_s(self) -> float | None:
-        """Until when days have been summed up; None: none has been."""
+        """Time until which days have been summed up, UTC epoch seconds; None: none has been."""
         with self._database.reading() as session:
             row = session.get(KeptSinceRow, LentDayRow.__tablename__)
             return None if row is None else row.time_s
 
     def save(self, day_s: float, until_s: float, sums: Iterable[LentDay]) -> None:
-        """Keep what a day came to, in place of what was kept of it."""
+        """Save the sums of a day, in place of those that were kept of it."""
         with self._database.writing() as session:
             session.execute(delete(LentDayRow).where(LentDayRow.day_s == day_s))
             for day in sums:
@@ -156,7 +156,7 @@ class Ledger:
     def _read(
         self, ids: Collection[str], query_of: Callable[[list[str]], Executable], of_row: Callable[[Any], Found]
     ) -> list[Found]:
-        """What the rows for these ids hold, some ids at once."""
+        """Results of a query for these ids, which is made for some ids at once."""
         # SQLite takes 32,766 values in a statement at most.
         every = sorted(ids)
         queries = (query_of(every[first : first + _AT_ONCE]) for first in range(0, len(every), _AT_ONCE))
@@ -164,7 +164,7 @@ class Ledger:
             return [of_row(row) for query in queries for row in connection.execute(query)]
 
     def evictions(self, since_s: float) -> list[float]:
-        """When fragments were evicted from then on, those of one job once, UTC epoch seconds."""
+        """Times of evictions from ``since_s`` on, one for each run of a job, UTC epoch seconds."""
         query = (
             select(func.max(FragmentRow.ended_s))
             .where(FragmentRow.end == str(End.PREEMPTED), FragmentRow.ended_s >= since_s)
@@ -187,7 +187,7 @@ class Ledger:
             )
 
     def first_start_s(self) -> float | None:
-        """When the first fragment that is remembered started; None: there is none."""
+        """Start of the first fragment that is remembered, UTC epoch seconds; None: there is none."""
         with self._database.reading() as session:
             return session.scalar(select(func.min(FragmentRow.started_s)))
 
@@ -254,7 +254,7 @@ class Ledger:
                 yield owner, float(start_s or 0.0), end_s, share
 
     def past_of(self, trainers: Collection[str], now_s: float) -> dict[str, TrainerPast]:
-        """Trainer → what it has had by now, without its samples, of those that are known."""
+        """Trainer → its past until ``now_s``, without its samples, of those that are known."""
         fragment, ended_s = FragmentRow, func.coalesce(FragmentRow.ended_s, now_s)
         query = (
             select(
@@ -315,7 +315,7 @@ class Ledger:
             return {End(row.end): row.count for row in session.scalars(select(EndCountRow))}
 
     def trainers(self, ids: Collection[str] | None = None) -> dict[str, KnownTrainer]:
-        """By id: these, as far as they are known, or all."""
+        """Trainers by id: these, as far as they are known, or all."""
         if ids is not None:
             of_these = self._read(ids, lambda some: _TRAINERS.where(LiveTrainerRow.id.in_(some)), trainer_of)
             return {trainer.id: trainer for trainer in of_these}
@@ -337,7 +337,7 @@ class Ledger:
         result: str = UNKNOWN,
         actor: str = DAEMON,
     ) -> int:
-        """Add to the audit a command to Slurm, given or withheld, or what a person did without one.
+        """Add to the audit a command to Slurm, given or withheld, or an act of a person without a command.
 
         Returns:
             The number of the entry.
@@ -347,7 +347,7 @@ class Ledger:
             return int(connection.execute(insert(CommandRow), {**facts, "result": result}).lastrowid)
 
     def complete_command(self, number: int, result: str, return_code: int | None) -> None:
-        """Write down what came of a command whose result is unknown so far."""
+        """Write down the result of a command whose result is unknown so far."""
         query = update(CommandRow).where(CommandRow.id == number, CommandRow.result == UNKNOWN)
         with self._database.writing_rows() as connection:
             connection.execute(query.values(result=result, return_code=return_code))
@@ -384,7 +384,7 @@ class Ledger:
             ]
 
     def save_lost_nodes(self, lost: Iterable[tuple[str, str, str, float]]) -> None:
-        """Keep which nodes count as lost, in place of those before: node, its state, fragment and when each."""
+        """Keep the nodes that count as lost, in place of those before: name, state, fragment and time of each."""
         with self._database.writing() as session:
             session.execute(delete(LostNodeRow))
             for node, state_text, fragment, found_s in lost:
@@ -397,7 +397,7 @@ class Ledger:
             return [(row.node, row.state_text, row.fragment, row.found_s) for row in rows]
 
     def save_stays(self, partition: str, idle_node_s: float, departures: float) -> None:
-        """Keep how long the nodes of a partition stayed idle, and how many were taken."""
+        """Keep the idle time of the nodes of a partition, and the number of them that were taken."""
         row = StaysRow(partition=partition, idle_node_s=idle_node_s, departures=departures)
         with self._database.writing() as session:
             session.merge(row)
@@ -411,7 +411,7 @@ class Ledger:
     def forget(self, before_s: float) -> None:
         """Drop commands, harms and decisions of the daemon that are older, with their trainers.
 
-        This is how the audit loses any.
+        Nothing else removes a command from the audit.
         """
         daemons = select(RunRow.id).where(RunRow.command == DAEMON_COMMAND)
         with self._database.writing() as session:
@@ -435,7 +435,7 @@ class Ledger:
             session.execute(delete(RunTrainerRow).where(rowid.in_(old.limit(_AT_ONCE))))
 
     def ends_by_trainer(self, trainers: Collection[str]) -> dict[str, dict[End, int]]:
-        """Trainer → how often its fragments ended in which way; those of one job end together, once."""
+        """Trainer → way of an end → number of its fragments' ends; those of one job end together, once."""
         began_s = func.coalesce(FragmentRow.started_s, FragmentRow.asked_s)
         ended = select(FragmentRow.trainer, FragmentRow.end, FragmentRow.job, began_s).distinct()
         ended = ended.where(FragmentRow.end.is_not(None))

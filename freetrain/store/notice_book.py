@@ -1,6 +1,6 @@
 """The notice book: news for people, until the site's command has been run for it.
 
-What is news is noticed exactly once: a sentence and what it follows from are written in one transaction. It is
+News is noticed exactly once: a sentence and the conditions behind it are written in one transaction. It is
 delivered at least once: where a daemon is killed while the command runs, the next one runs it again.
 """
 
@@ -15,7 +15,7 @@ from freetrain.store.engine import Database
 from freetrain.store.tables import NoticedRow, NoticeRow
 
 MOST_TRIES = 3
-"""A command in which the daemon is killed each time is not run for ever."""
+"""Runs of a notice's command, at most: one in which the daemon is killed each time is not run for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class NoticeBook:
     def note(
         self, notices: Iterable[Notice], before: Mapping[str, str], now: Mapping[str, str], time_s: float
     ) -> list[Notice]:
-        """Write down what is news, and how things are now that it is; the notices with their numbers."""
+        """Write down notices, and the conditions from which they follow; the notices with their numbers."""
         notices = list(notices)
         changed = {about: state for about, state in now.items() if before.get(about) != state}
         gone = before.keys() - now.keys()
@@ -72,7 +72,7 @@ class NoticeBook:
             return [_notice(row) for row in session.scalars(query.order_by(NoticeRow.id))]
 
     def last_told(self, since_s: float) -> dict[tuple[str, str], float]:
-        """(kind, owner) → when they last heard something, of those who did since then."""
+        """(kind, owner) → time of the last notice that was delivered to them since then, UTC epoch seconds."""
         query = (
             select(NoticeRow.kind, NoticeRow.owner, func.max(NoticeRow.told_s))
             .where(NoticeRow.told_s >= since_s)
@@ -82,11 +82,11 @@ class NoticeBook:
             return {(kind, owner): float(at_s or 0.0) for kind, owner, at_s in session.execute(query)}
 
     def begin(self, ids: Sequence[int]) -> None:
-        """The command for these is about to be run."""
+        """Note that the command for these notices is about to be run."""
         self._set(ids, tries=NoticeRow.tries + 1)
 
     def mark_delivered(self, ids: Sequence[int], time_s: float) -> None:
-        """The command for these has ended, well or not."""
+        """Note that the command for these notices has ended, well or not."""
         self._set(ids, told_s=time_s)
 
     def _set(self, ids: Sequence[int], **values: object) -> None:

@@ -35,7 +35,7 @@ VERSION = b"\x02"
 LEVEL = 1
 
 FindTrainers = Callable[[Sequence[int]], Sequence[Trainer]]
-"""Gives the run's trainers with these numbers, in this order."""
+"""Function that returns the run's trainers with these numbers, in this order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Packer:
     def pack(
         self, problem: Problem, placement: Placement, roll: Roll, serving: Serving | None = None
     ) -> PackedDecision:
-        """Pack a problem and its placement, and which nodes have servers then."""
+        """Pack a problem and its placement, and the nodes that have servers then."""
         numbers = self._numbers
         nodes = sorted(problem.nodes, key=lambda node: numbers.get(node.name, inf))
         seats: dict[str | None, int | str] = {None: 0}
@@ -149,7 +149,7 @@ def unpack(
 
 
 def unpack_serving(packed: PackedDecision) -> Serving:
-    """Which nodes have servers as was decided."""
+    """Nodes that have servers by the decision, by trainer."""
     try:
         return _served(decompressed(packed.placement))
     except (AttributeError, TypeError) as error:
@@ -157,12 +157,12 @@ def unpack_serving(packed: PackedDecision) -> Serving:
 
 
 def compressed(document: Mapping[str, Any]) -> bytes:
-    """A document as it is kept."""
+    """Bytes of a document, as the store keeps them."""
     return VERSION + zlib.compress(json.dumps(document, separators=(",", ":")).encode(), LEVEL)
 
 
 def decompressed(kept: bytes) -> dict[str, Any]:
-    """The document."""
+    """Document of bytes that the store kept."""
     if kept[:1] != VERSION:
         raise StateError("A recorded decision is packed in a way that this freetrain does not know.")
     try:
@@ -196,7 +196,7 @@ def _traits(nodes: Sequence[Place]) -> dict[str, Any]:
 
 
 def _serving(serving: Serving) -> dict[str, Any]:
-    """Left out where no trainer uses servers."""
+    """Entry with the nodes that have servers, by trainer; empty where no trainer uses servers."""
     return {"serving": {trainer: list(nodes) for trainer, nodes in serving.items()}} if serving else {}
 
 

@@ -1,4 +1,4 @@
-"""The schema's version and the way to the newest, and the care of a store: is it whole, copies of it."""
+"""The schema's version and the way to the newest; checks and copies of a store."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 SCHEMA = "0016"
 """The newest migration's number."""
 OLDEST_SCHEMA = "0008"
-"""Of release 0.2.0, the first one: a store with an older schema cannot be upgraded."""
+"""Schema of release 0.2.0, the first one: a store with an older schema cannot be upgraded."""
 MIGRATIONS = Path(__file__).with_name("migrations")
 NO_SCHEMA = "none"
-"""Instead of a schema's number: nothing is in the file yet."""
+"""Value instead of a schema's number: nothing is in the file yet."""
 _MOST_PROBLEMS = 10
 _SUFFIX = ".db"
 
@@ -99,7 +99,7 @@ def bring_up_to_date(engine: Engine, path: Path) -> None:
 
 
 def _create_tables(connection: Connection) -> None:
-    """As all migrations would, in a tenth of the time."""
+    """Create the tables as all migrations would, in a tenth of the time."""
     Base.metadata.create_all(connection, checkfirst=False)
     # As alembic makes it, which is to find it.
     connection.exec_driver_sql(
@@ -119,7 +119,7 @@ def _migrate(connection: Connection) -> None:
 
 
 def _begin_file(path: Path) -> None:
-    """Choose what can be chosen for an empty file only."""
+    """Set the options that can be set for an empty file only."""
     with closing(_connect(path)) as alone:
         alone.execute("PRAGMA page_size = 16384")
         # What is forgotten is given back to the file system, see Ledger.give_space_back.
@@ -201,7 +201,7 @@ def _remedy(schema: str) -> str:
 
 
 def schema_of(path: Path) -> str:
-    """The number of its schema, or ``NO_SCHEMA``; older ones have smaller numbers."""
+    """Number of a store's schema, or ``NO_SCHEMA``; older ones have smaller numbers."""
     _require(path)
     with as_state_errors(path), make_engine(path).connect() as connection:
         return read_schema(connection) or NO_SCHEMA

@@ -1,4 +1,4 @@
-"""The store: where runs and their decisions are kept, and asked about."""
+"""The store: a file of runs and their decisions, opened, listed and read."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def _tally(session: Session, run_id: int, column: str) -> dict[str, int]:
 
 
 def _read(kind: type[Kept], row: Base, **others: Any) -> Kept:
-    """Fields as the row holds them, but for these others."""
+    """Record with the fields of a row, but for these others."""
     return kind(**{**{field.name: getattr(row, field.name) for field in fields(kind)}, **others})
 
 

@@ -252,7 +252,7 @@ class HarmRow(Base):
 
 
 class StaysRow(Base):
-    """Idle times of a partition's nodes, and how many were taken; both fade."""
+    """Idle times of a partition's nodes, and the number that was taken; both fade."""
 
     __tablename__ = "stays"
 

@@ -1,4 +1,4 @@
-"""What programs get: the documents of the API, as ``--json`` prints them, and their OpenAPI description. Pure."""
+"""Documents of the API for programs, as ``--json`` prints them, and their OpenAPI description. Pure."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Endpoint:
     """A path of the API.
 
     Attributes:
-        document: what is answered to a user; to nobody in particular: an empty name.
+        document: function that makes the document for a user; with an empty name, for nobody in particular.
         names_jobs: whether it says whose jobs do what, which a site may hide.
         is_own: whether it is about the user who asks.
     """
@@ -56,7 +56,7 @@ class Endpoint:
     is_own: bool = False
 
     def needs_user(self, facts: PageFacts) -> bool:
-        """Whether nobody in particular gets no answer."""
+        """Whether only users get an answer, and nobody else."""
         return self.is_own or (self.names_jobs and facts.is_private)
 
 
@@ -96,7 +96,7 @@ ENDPOINTS: Mapping[str, Endpoint] = {
         OwnJobsDocument, own_jobs, "Your trainings, why they have no more nodes, and what helps.", is_own=True
     ),
 }
-"""By what follows the prefix."""
+"""Endpoints by the rest of the path after the prefix."""
 
 
 def _trainers(facts: PageFacts, user: str) -> list[TrainerStatus]:
@@ -152,7 +152,7 @@ def _operation(name: str, endpoint: Endpoint) -> dict[str, Any]:
 
 
 def ranked(trainers: Iterable[TrainerStatus]) -> list[TrainerStatus]:
-    """The largest first, then those that get none for a reason of their own, then those that wait."""
+    """Trainings, the largest first, then those that get none for a reason of their own, then those that wait."""
 
     def rank(trainer: TrainerStatus) -> tuple[int, int, bool, str]:
         is_odd = bool(trainer.note or trainer.fault)

@@ -1,4 +1,4 @@
-"""What the pages are made of: how the daemon stands, and what its database tells, which is only read."""
+"""Facts that the pages show: the state of the daemon, and the history in its database, which is only read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_COMMAND_GROUPS, _MAX_REASONS = 20, 3
 
 @dataclass(frozen=True, slots=True)
 class TrainerResize:
-    """How many nodes a training had before a decision, and after it."""
+    """Number of nodes that a training had before a decision, and after it."""
 
     trainer: str
     before: int
@@ -39,7 +39,7 @@ class TrainerResize:
 
 @dataclass(frozen=True, slots=True)
 class DecisionChanges:
-    """A decision by its name, as ``12:480``, with how many took part and what it changed."""
+    """A decision by its name, as ``12:480``, with the number of its trainers and the sizes that it changed."""
 
     name: str
     summary: DecisionSummary
@@ -61,7 +61,7 @@ class CommandGroup:
 
 @dataclass(frozen=True, slots=True)
 class DaemonHistory:
-    """What the database tells: decisions and commands are the last, newest first; or why it is not known."""
+    """History in the daemon's database: the last decisions and commands, newest first; or why it is unknown."""
 
     stays: tuple[NodeLease, ...] = ()
     trainers: Mapping[str, KnownTrainer] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class DaemonHistory:
 
 
 def read_history(path: Path, since_s: float, trainers: Collection[str]) -> DaemonHistory:
-    """What the daemon's database tells from then on."""
+    """History in the daemon's database from ``since_s`` on."""
     if not path.exists():
         return DaemonHistory(why_not=f"there is no database {path}")
     try:
@@ -103,7 +103,7 @@ def _decisions(store: Store) -> tuple[DecisionChanges, ...]:
 
 @lru_cache(maxsize=4 * _MAX_DECISIONS)
 def _decided(path: Path, run: int, summary: DecisionSummary) -> DecisionChanges:
-    """With what it changed; no decision is another one later, so each is unpacked once."""
+    """A decision with the sizes that it changed; a recorded decision never changes, so each is unpacked once."""
     problem, decision = Store.open_read_only(path).decision(run, summary.number)
     resizes = (
         TrainerResize(trainer.id, int(before), len(decision.placement.get(trainer.id, ())))
@@ -130,12 +130,12 @@ def _command_groups(newest: list[CommandRow]) -> tuple[CommandGroup, ...]:
 Tone = Literal["good", "warning", "bad"]
 _HIDDEN = "(hidden)"
 _LIKE = ((re.compile(r"\bjob \d\S*"), "a job"), (re.compile(r"\b\d+ s\b"), "some seconds"))
-"""What tells reasons apart that are alike."""
+"""Patterns of the parts in which like reasons differ, each with the text that replaces them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """How the daemon stands: in a word, as the page's heading, how bad that is, and as every listing begins."""
+    """State of the daemon: a word, the page's heading, how bad it is, and the first lines of every listing."""
 
     word: str
     sentence: str
@@ -144,7 +144,7 @@ class Headline:
 
 
 def headline_of(standing: Standing, is_hidden: bool) -> Headline:
-    """The headline; where hidden, the daemon published something that may not be read here."""
+    """The headline; ``is_hidden``: the daemon published something that may not be read here."""
     if is_hidden:
         why = f"{standing.why_not}."
         return Headline("unknown", "How the daemon stands is not known here", "bad", (why[:1].upper() + why[1:],))
@@ -171,7 +171,7 @@ def _in_a_word(standing: Standing) -> tuple[str, str, Tone]:
 
 
 def nameless_standing(standing: Standing) -> Standing:
-    """How the daemon stands, without a name or an id of a training, a user or a job."""
+    """State of the daemon without names and ids of trainings, users and jobs."""
     status = standing.status
     if status is None or status.look is None:
         return standing
@@ -179,7 +179,7 @@ def nameless_standing(standing: Standing) -> Standing:
 
 
 def nameless_past(past: DaemonHistory) -> DaemonHistory:
-    """What was lent and what delays there were; decisions and commands would name trainings."""
+    """History of stays and delays without names; decisions and commands would name trainings."""
     return DaemonHistory(
         stays=tuple(stay._replace(trainer="") for stay in past.stays),
         harms=tuple(replace(harm, job="", fragments=()) for harm in past.harms),
@@ -201,12 +201,12 @@ def _nameless_look(look: LookStatus) -> LookStatus:
 
 @dataclass(frozen=True, slots=True)
 class PageFacts:
-    """What the page is made of.
+    """Facts that the page shows.
 
     Attributes:
         is_hidden: whether the daemon published something that may not be read here.
         is_private: whether the site hides jobs from users who do not own them: then nobody is named.
-        needs: what the policy needs to know of trainings.
+        needs: facts that the policy needs to know of trainings.
     """
 
     standing: Standing
@@ -217,7 +217,7 @@ class PageFacts:
 
     @property
     def shown(self) -> PageFacts:
-        """What everybody may see."""
+        """Facts that everybody may see."""
         if not self.is_private:
             return self
         return replace(self, standing=nameless_standing(self.standing), past=nameless_past(self.past))

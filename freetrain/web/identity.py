@@ -1,4 +1,4 @@
-"""Who asks: a user that a trusted proxy names, or one with a token.
+"""Users of requests: a trusted proxy names them, or they send a token.
 
 1. A token says for which user it is, and until when, sealed with a key that the daemon's account alone can read.
    ``freetrain web token`` makes them; the removal of the key ends all of them.
@@ -33,11 +33,11 @@ _TOKEN = re.compile(r"(?P<user>[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}):(?P<until_s>[0
 
 
 class UnknownUserError(Exception):
-    """Who asks says so in a way that is not believed; the message is a sentence for them."""
+    """Error of a request that names its user in a way that is not believed; the message is a sentence for them."""
 
 
 def make_token(key: bytes, user: str, until_s: float) -> str:
-    """A token of this user's that counts until then, UTC epoch seconds, sealed with the site's key.
+    """Token of this user that counts until a time in UTC epoch seconds, sealed with the site's key.
 
     Raises:
         ValueError: there can be no such account.
@@ -113,7 +113,7 @@ def _not_allowed(what: str) -> FreetrainError:
 
 
 class Identities:
-    """Finds out who asks."""
+    """Finder of the user of a request, by the header of a trusted proxy or by a token."""
 
     def __init__(self, settings: WebSettings, directory: Path) -> None:
         self._header = settings.user_header.lower()
@@ -121,10 +121,10 @@ class Identities:
         self._directory = directory
 
     def user_of(self, request: HttpRequest, now_s: float) -> str:
-        """Who asks; empty: they do not say.
+        """User of a request; empty: it names none.
 
         Raises:
-            UnknownUserError: they are not believed.
+            UnknownUserError: the user that it names is not believed.
         """
         if self._header and self._header in request.headers:
             return self._named_by_proxy(request)

@@ -20,13 +20,13 @@ from freetrain.slurm.parsing import expand_nodes
 PAST_S = KEPT_S
 _SPANS_S = (3600.0, 6 * 3600.0, PAST_S)
 _AHEAD = 0.25
-"""Of the past that is shown, so much of the time ahead."""
+"""Time ahead that is shown, as a share of the past that is shown."""
 _MARKS = 10
 COLUMNS = 600
 _CLEAR, _FREE_AHEAD, _LENT_AHEAD, _WANTED, _FIRST = range(5)
 _STAYS_AHEAD = ("free", "lent", "asked for")
 WIDTH, HEIGHT = 1000, 100
-"""Of the shapes; they are stretched to the width of the page."""
+"""Size of the shapes; they are stretched to the width of the page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ class PageWindow:
     """The time behind a moment, and a quarter as much ahead of it.
 
     Attributes:
-        known_until_s: after then nobody looked until now; ``now_s``: it is known until now.
-        past_s: how much of the past is shown: a day, or less of a daemon that has not run so long.
+        known_until_s: time after which nobody looked until now; ``now_s``: the past is known until now.
+        past_s: seconds of the past that are shown: a day, or less of a daemon that has not run so long.
     """
 
     now_s: float
@@ -53,25 +53,25 @@ class PageWindow:
 
     @property
     def from_s(self) -> float:
-        """Its left end."""
+        """Left end of the window, UTC epoch seconds."""
         return self.now_s - self.past_s
 
     @property
     def until_s(self) -> float:
-        """Its right end."""
+        """Right end of the window, UTC epoch seconds."""
         return self.now_s + _AHEAD * self.past_s
 
     def share(self, time_s: float) -> float:
-        """Where a time lies, from 0 at the left end to 1 at the right one; not beyond them."""
+        """Place of a time, from 0 at the left end to 1 at the right one; not beyond them."""
         return min(1.0, max(0.0, (time_s - self.from_s) / (self.until_s - self.from_s)))
 
     def percent(self, time_s: float) -> float:
-        """Where a time lies, in percent of the width."""
+        """Place of a time, in percent of the width."""
         return round(100 * self.share(time_s), 2)
 
     @property
     def marks(self) -> tuple[AxisMark, ...]:
-        """Round times."""
+        """Marks of the axis at round times."""
         axis = time_axis(self.from_s, self.until_s, _MARKS)
         marks = (
             AxisMark(self.percent(at_s), label, number % 2 == 1)
@@ -91,7 +91,7 @@ class NodeLease(NamedTuple):
 
 
 def past_shown_s(now_s: float, first_s: float) -> float:
-    """How much of the past is shown where nothing is known from before ``first_s``: an hour at least."""
+    """Seconds of the past that are shown where nothing is known from before ``first_s``: an hour at least."""
     return next((span_s for span_s in _SPANS_S if span_s >= now_s - first_s), PAST_S)
 
 
@@ -108,7 +108,7 @@ def draw_node_times(
     colours: Mapping[str, int],
     window: PageWindow,
 ) -> bytes:
-    """The picture as PNG, a row a node, ``COLUMNS`` of time: what was lent, and is expected; else clear."""
+    """The picture as PNG, a row a node, ``COLUMNS`` of time: lent time, and expected idle time; else clear."""
     row = {name: number for number, name in enumerate(names)}
     cells = np.zeros((len(names), COLUMNS), np.uint8)
     _draw_stays(cells, [stay for stay in stays if stay.node in row], row, colours, window)
@@ -125,7 +125,7 @@ def _draw_stays(
     colours: Mapping[str, int],
     window: PageWindow,
 ) -> None:
-    """What was lent, a column wide at least; of those that overlap the later one is seen."""
+    """Draw the stays of trainers, a column wide at least; of those that overlap the later one is seen."""
     ends = [window.known_until_s if stay.until_s is None else stay.until_s for stay in stays]
     left = _columns(window, [stay.from_s for stay in stays])
     # A stay of seconds would have no column at all otherwise.
@@ -138,7 +138,7 @@ def _draw_stays(
 
 
 def _draw_ahead(cells: NDArray[np.uint8], rows: list[int], group: NodeGroup, window: PageWindow) -> None:
-    """Until when nodes are expected to stay idle, and a mark where somebody is expected to want them."""
+    """Draw the time that nodes are expected to stay idle, and a mark where somebody is expected to want them."""
     now, until = _columns(window, [window.now_s, window.until_s if group.until_s is None else group.until_s])
     wanted = max(now, until)
     cells[rows, now:wanted] = _FREE_AHEAD if group.state == "free" else _LENT_AHEAD
@@ -180,7 +180,7 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class OverTime:
-    """Nodes over time, as paths of SVG's: idle ones, and the lent ones of them; and how many the edge means."""
+    """Nodes over time, as SVG paths: idle ones, and the lent ones of them; and the number at the upper edge."""
 
     idle: str
     lent: str
@@ -188,7 +188,7 @@ class OverTime:
 
 
 def draw_over_time(recent: Iterable[RecentNodes], window: PageWindow) -> OverTime:
-    """The periods that lie in the window."""
+    """Picture of the periods that lie in the window."""
     shown = [
         period for period in recent if window.from_s < period.from_s + PERIOD_S and period.from_s < window.now_s
     ]

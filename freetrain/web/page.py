@@ -148,7 +148,7 @@ def _harm(harms: Sequence[Harm]) -> dict[str, Any]:
 STATES: tuple[NodeStanding, ...] = ("lent", "asked for", "due back", "free", "not lent")
 _WIDTH = 1000
 _SIZES = ((64, 18, 3), (256, 12, 2), (1024, 8, 1), (6000, 4, 0), (16_000, 3, 0))
-"""So many nodes at most → width of a cell, and what is left clear between two."""
+"""Sizes of the map: number of nodes at most, width of a cell, and of the gap between two."""
 # Of so many nodes each cell says what it is; of more, one colour is one shape.
 _MAX_NAMED = 256
 _NodeCell = tuple[int, int, str, NodeGroup]
@@ -167,7 +167,7 @@ class MapShape:
 
 @dataclass(frozen=True, slots=True)
 class NodeMap:
-    """A picture of all nodes, in the order of their names, and how many of them are in each state."""
+    """A picture of all nodes, in the order of their names, and the number of them in each state."""
 
     width: int
     height: int
@@ -218,9 +218,9 @@ class NodeReason:
 
     Attributes:
         why: the reason; empty: there is nothing to explain.
-        advice: what would have to change; empty: nothing, or nobody can say.
-        nodes: which, as ``c[01-04]``; the first of them where they are many.
-        until_s: when the first of them is expected to be wanted, UTC epoch seconds; None: nobody knows.
+        advice: change that would be needed; empty: none, or it is unknown.
+        nodes: their names, as ``c[01-04]``; the first of them where they are many.
+        until_s: time at which the first of them is expected to be wanted, UTC epoch seconds; None: unknown.
     """
 
     state: NodeStanding
@@ -263,7 +263,7 @@ CURVE_WIDTH, CURVE_HEIGHT = 88, 26
 
 @dataclass(frozen=True, slots=True)
 class CurvePicture:
-    """Samples per second on so many nodes: paths of SVG's, and words; only claimed where nothing was seen yet."""
+    """Picture of samples per second by nodes: SVG paths, and words; only claimed where nothing was seen yet."""
 
     line: str
     dots: str
@@ -273,14 +273,14 @@ class CurvePicture:
 
 @dataclass(frozen=True, slots=True)
 class TrainingRow:
-    """A row of the table: what the API says of a training, and a picture of its curve, if that is known."""
+    """A row of the table: the API's document of a training, and a picture of its curve, if that is known."""
 
     own: OwnJob
     curve: CurvePicture | None
 
     @property
     def wants(self) -> str:
-        """How many nodes it asks for; empty: unknown."""
+        """Number of nodes that the training asks for, as text; empty: unknown."""
         least, most = self.own.job.min_nodes, self.own.job.max_nodes
         if least is None:
             return ""
@@ -290,7 +290,7 @@ class TrainingRow:
 
 
 def list_trainings(standing: Standing, known: Mapping[str, KnownTrainer]) -> tuple[list[TrainingRow], int]:
-    """The trainings that the last look showed, and how many more there are."""
+    """The trainings that the last look showed, and the number of those that are left out."""
     look = standing.last_look
     if look is None:
         return [], 0
@@ -323,7 +323,7 @@ _LOST = (End.PREEMPTED, End.RELEASED, End.TIMED_OUT, End.NODE_FAILED, End.FAILED
 
 @dataclass(frozen=True, slots=True)
 class OwnTraining:
-    """A training as its owner's page shows it: what the API says, progress from 0 to 1, and SVG paths."""
+    """A training as its owner's page shows it: the API's document, progress from 0 to 1, and SVG paths."""
 
     own: OwnJob
     size_text: str
@@ -369,7 +369,7 @@ def _size_text(own: OwnJob) -> str:
 
 
 def _left_text(own: OwnJob) -> str:
-    """How long what is left takes at the speed that was seen on as many nodes as it has."""
+    """Time that is left at the speed that was seen on as many nodes as it has, as text; empty: unknown."""
     if not (own.target_samples and own.curve and own.job.nodes) or own.curve_is_claim:
         return ""
     sizes, rates = zip(*own.curve, strict=True)

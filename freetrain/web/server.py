@@ -1,4 +1,4 @@
-"""What is sent: the page, made after each look, once a second at most, and what users and programs ask for."""
+"""Server of the page, made after each look, once a second at most, and of pages and documents for users."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from freetrain.web.page import render, render_own
 log = logging.getLogger(__name__)
 
 _MIN_INTERVAL_S, _REST = 1.0, 9.0
-"""It is not made more often than once in so many seconds, and takes a tenth of the time at most."""
+"""Least seconds between two pages, and rest per time of making one, which takes a tenth of the time at most."""
 _ASKED_S, _SOON_S, _SELDOM_S = 600.0, 10.0, 60.0
-"""For so long after somebody asked it is made soon even if the daemon has not looked; else seldom."""
+"""Seconds after a request for which pages are made soon even without a look, else seldom; both intervals."""
 _TOO_OLD_S = 300.0
 _PAST_FRESH_S = 30.0
 _TICK_S = 0.25
@@ -51,7 +51,7 @@ class Rendered:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """What was made at one time: the page, and for paths and users what they have asked for since."""
+    """Output of one time: the page, its facts, and by path and user the answers that were made since."""
 
     page: Rendered
     facts: PageFacts
@@ -59,11 +59,11 @@ class _Made:
 
 
 class PageTooOldError(Exception):
-    """The page could not be made for a while; what there is would be misleading."""
+    """Error where the page could not be made for a while; the last one would be misleading."""
 
 
 class LivePage:
-    """Makes the page again and again, in a thread of its own: nobody who asks for it waits until it is made.
+    """The page, made again and again in a thread of its own: nobody who asks for it waits until it is made.
 
     It is made after each look of the daemon's, or every ten seconds, and the database is read once for each look.
     While nobody has asked for ten minutes, it is made once a minute.
@@ -81,7 +81,7 @@ class LivePage:
         self._made = self._make()
 
     def now(self) -> Rendered:
-        """The page; it says of when it is.
+        """The page, with the time of which it is.
 
         Raises:
             PageTooOldError: it could not be made for a while.
@@ -101,7 +101,7 @@ class LivePage:
         return self._of_user(name, user, lambda facts: as_json(ENDPOINTS[name].document(facts, user)))
 
     def _of_user(self, path: str, user: str, make: Callable[[PageFacts], bytes]) -> Rendered:
-        """Made once for each user until there are newer facts."""
+        """Page or document of a user, made once until there are newer facts."""
         made = self._newest()
         if (path, user) not in made.of_users:
             made.of_users[path, user] = packed(make(made.facts))
@@ -114,7 +114,7 @@ class LivePage:
         return self._made
 
     def renew(self) -> None:
-        """Make it again, if it is time to."""
+        """Make the page again, if it is time to."""
         now_s = self._clock_s()
         waited_s = now_s - self._made_s
         if waited_s < max(_MIN_INTERVAL_S, _REST * self._took_s):
@@ -126,7 +126,7 @@ class LivePage:
 
     @contextmanager
     def kept_fresh(self) -> Iterator[None]:
-        """Meanwhile it is made again and again; what goes wrong is logged, and tried again."""
+        """Make the page again and again while the block runs; errors are logged, and it is tried again."""
         stop = threading.Event()
         thread = threading.Thread(target=self._keep_fresh, args=(stop,), name="page", daemon=True)
         thread.start()
@@ -170,7 +170,7 @@ class LivePage:
         return PageFacts(standing, past, standing.status is None, not may_read, self._needs)
 
     def _past_at(self, standing: Standing) -> DaemonHistory:
-        """What the database tells, read again after each look, and now and then without one."""
+        """History in the database, read again after each look, and now and then without one."""
         look = standing.last_look
         of = (look.time_s if look else None, int(standing.now_s / _PAST_FRESH_S))
         if of != self._past_of:
@@ -192,7 +192,7 @@ _CHALLENGE = {"WWW-Authenticate": 'Basic realm="freetrain", charset="UTF-8"'}
 
 
 class _UserNeededError(UnknownUserError):
-    """Only users get this, and nobody says who asks."""
+    """Error of a request without a user for something that only users get."""
 
 
 def page_server(host: str, port: int, live_page: LivePage, identities: Identities) -> ReadyTextServer:
@@ -211,7 +211,7 @@ def page_server(host: str, port: int, live_page: LivePage, identities: Identitie
 
 
 class Answers:
-    """Answers from what was made already, or is made in milliseconds: no request waits."""
+    """Answers to requests, which were made already or are made in milliseconds: no request waits."""
 
     def __init__(self, live_page: LivePage, identities: Identities, is_local: bool) -> None:
         self._live_page = live_page
@@ -250,7 +250,7 @@ class Answers:
 
 
 def _headers(content_type: str) -> dict[str, str]:
-    """What the page is sent with: nothing is loaded from anywhere, and nobody else shows or runs this page."""
+    """HTTP headers of the page: nothing is loaded from anywhere, and nobody else shows or runs this page."""
     policy = (
         f"default-src 'none'; style-src '{_digest(page.style())}'; script-src '{_digest(page.script())}'; "
         "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

@@ -1,4 +1,4 @@
-"""What alembic runs: the migrations, in the transaction that ``freetrain.store.schema`` has begun."""
+"""Script that alembic runs: the migrations, in the transaction that ``freetrain.store.schema`` has begun."""
 
 from __future__ import annotations
 
