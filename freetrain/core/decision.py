@@ -102,7 +102,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Which trainer gets which nodes.
+    """A decision: the nodes of each trainer, their value, and the solver that found them.
 
     Attributes:
         objective: its value (``freetrain.core.value``).

@@ -31,7 +31,7 @@ class FragmentState(StrEnum):
 
 @quick
 class End(StrEnum):
-    """Why a fragment ended."""
+    """Reason why a fragment ended."""
 
     COMPLETED = "completed"
     """Its program ended by itself, well: the training is complete."""

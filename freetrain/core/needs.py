@@ -164,7 +164,7 @@ def most_places(needs: Needs, kinds: NodeKinds) -> int:
 
 
 def find_misfit(needs: Needs, kinds: NodeKinds) -> str:
-    """Why none of these nodes can ever run such a task, in a sentence for its owner; empty: some can."""
+    """Reason why none of these nodes can ever run such a task, a clause for its owner; empty: some can."""
     if meets_constraint(needs.features, frozenset()) is None:
         return f"freetrain cannot tell which nodes meet --constraint={needs.features}: join names by & or | only"
     if needs.unclear:

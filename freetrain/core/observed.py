@@ -149,14 +149,14 @@ class SeenCosts:
     since_s: float = 0.0
 
     def after(self, changes: Iterable[SizeChange], started_s: Iterable[float]) -> SeenCosts:
-        """After some changes, in order; ``started_s``: when its fragments that run now were started."""
+        """Costs after some more changes, in order; ``started_s``: start times of its fragments that run now."""
         began_s, costs = sorted(started_s), self
         for change in changes:
             costs = costs._after_change(change, began_s)
         return costs
 
     def after_runs(self, runs_s: Iterable[float]) -> SeenCosts:
-        """After some tasks of a filler have completed that ran for so long."""
+        """Costs after some more tasks of a filler have completed; ``runs_s``: seconds that each of them ran."""
         run = self.run
         for seconds in runs_s:
             run = run.and_then(seconds)

@@ -61,7 +61,7 @@ def rates(curve: Curve, most_nodes: int) -> NDArray[np.float64]:
 
 
 class ScalingModel(StrEnum):
-    """How the curve was continued beyond the measured points."""
+    """Model by which a curve was continued beyond the measured points."""
 
     MEASURED = "measured"
     AMDAHL = "amdahl"

@@ -201,7 +201,7 @@ class Trainer:
 
 @dataclass(frozen=True, slots=True)
 class TrainerPast:
-    """What a trainer has done and had until now.
+    """Work that a trainer has done and nodes that it has had until now.
 
     Attributes:
         done_samples: samples that it has done, as its progress says.

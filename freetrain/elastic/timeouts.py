@@ -1,4 +1,4 @@
-"""How patient the runtime is; every limit with its reason."""
+"""Timeouts of the runtime, every limit with its reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What host and guest share: whole messages over a socket, each within a time, and the report on a question."""
+"""The channel of host and guest: whole messages over a socket, each within a time; the report on a question."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Channel:
 
 
 class QuestionEnd(StrEnum):
-    """How a question to a guest ended."""
+    """Outcome of a question to a guest."""
 
     ANSWERED = "answered"
     RAISED = "raised"

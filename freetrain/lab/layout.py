@@ -25,7 +25,7 @@ _ALL_MAY_PASS = 0o111
 
 
 class LabLayout:
-    """Where a lab's files lie, all below one directory.
+    """Paths of a lab's files, all below one directory.
 
     Attributes:
         parameters: what the lab was made with.

@@ -209,7 +209,7 @@ class Adoption:
 
     @contextlib.contextmanager
     def _in_batch(self) -> Iterator[None]:
-        """What the script does with a batch that it rehearses with."""
+        """A context for the script's work on a batch of its rehearsal: notes reads of gradients."""
         self._is_in_batch, self._has_sums = True, False
         try:
             with noticing_reads_of_gradients(self._note_read):
@@ -276,7 +276,7 @@ class Adoption:
         yield from self._loop.batches
 
     def _epoch_of_script(self, loader: DataLoader[Any]) -> int:
-        """As the script says with ``set_epoch``; without, its loops over the loader are counted."""
+        """The script's epoch, as set with ``set_epoch``; without, the number of loops over the loader so far."""
         epoch = epoch_set(divided_by(loader))
         return self._loops if epoch is None else epoch
 
@@ -324,7 +324,7 @@ class ModuleBeside:
         self._module, self._trained = module, trained
 
     def state_dict(self) -> dict[str, Any]:
-        """Its parameters and buffers, live."""
+        """The module's parameters and buffers, live, without those of the models."""
         tensors = self._module.state_dict(keep_vars=True)
         return {
             name: tensor.detach()
@@ -340,7 +340,7 @@ class ModuleBeside:
 def modules_beside(
     models: Iterable[torch.nn.Module], made: Sequence[torch.nn.Module | None]
 ) -> list[ModuleBeside]:
-    """What holds tensors beside the models: of these modules those that no other of them contains."""
+    """Modules that hold tensors beside the models: those of ``made`` that no other of them contains."""
     trained = {id(tensor) for model in models for tensor in itertools.chain(model.parameters(), model.buffers())}
     there = dict.fromkeys(module for module in made if module is not None)
     inner = {child for module in there for child in module.modules() if child is not module}

@@ -1,4 +1,4 @@
-"""What of torch an adopted script finds replaced: one table."""
+"""Parts of torch that are replaced for an adopted script: one table."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Streaming(StepBatches):
     # -- what is carried along
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the data stands before the step under way."""
+        """State of the data before the step under way."""
         # Within a step the data is further than the training, which goes on from where the step began if
         # it is lost.
         knows = self._is_stateful and self._has_read and not self.taken

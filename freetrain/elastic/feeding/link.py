@@ -177,7 +177,7 @@ def _available_bytes() -> int:
 
 @dataclass(frozen=True, slots=True)
 class FeedOffer:
-    """Where a newcomer can be fed, and by which member."""
+    """A newcomer's offer to be fed: its address and memory, and the member that is to feed it."""
 
     source: str  # the member that it wants to be fed by
     host: str  # its machine

@@ -67,7 +67,7 @@ def wants_to_be_fed(state: TrainingState) -> bool:
 
 
 def why_not_fed(state: TrainingState) -> str | None:
-    """Why a newcomer could not follow the others' updates exactly; None: it can."""
+    """Reason why a newcomer could not follow the others' updates exactly; None: it can."""
     for optimizer in state.optimizers:
         # Not isinstance(): a subclass may do anything in its step.
         if type(optimizer) not in _OPTIMIZERS:

@@ -161,7 +161,7 @@ class Packet:
 
     @property
     def room_bytes(self) -> int:
-        """How much more there is room for."""
+        """Bytes of the memory that are still free."""
         return self._memory.numel() - self.used_bytes
 
     def put(self, tensor: torch.Tensor) -> Slot:

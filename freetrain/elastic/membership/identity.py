@@ -60,7 +60,7 @@ def _number_in(variable: str) -> int | None:
 
 @lru_cache(maxsize=1)
 def this_address() -> str:
-    """How other hosts reach this one: by the environment, else by name, else by the address of its way out."""
+    """Address by which other hosts reach this one: the environment's, else its name, else that of its way out."""
     # On many machines the own name leads to the loopback interface, which others cannot reach.
     named = os.environ.get(ADDRESS_VARIABLE) or socket.gethostname()
     return named if _interface_of(named) else _outward_address() or named
@@ -146,7 +146,7 @@ def is_server() -> bool:
 
 
 def why_foreign(member: Member, newcomer: Member) -> str | None:
-    """Why this newcomer does not fit in with a member; None if it does."""
+    """Reason why this newcomer does not fit in with a member; None if it does."""
     difference = _difference(member, newcomer)
     if difference or newcomer.shards == member.shards:
         return difference
@@ -158,7 +158,7 @@ def why_foreign(member: Member, newcomer: Member) -> str | None:
 
 
 def why_foreign_to(view: View, member: Member) -> str | None:
-    """Why this member does not fit in with the members that are there; None if it does."""
+    """Reason why this member does not fit in with the members that are there; None if it does."""
     reasons = (_difference(view.members[id_], member) for id_ in view.present if id_ in view.ranks)
     return next(filter(None, reasons), None)
 

@@ -139,7 +139,7 @@ def names_in(folder: Path) -> list[str]:
 
 
 def why_distrusted(path: Path) -> str | None:
-    """Why this file must not be loaded (its owner or mode lets others write it), or None."""
+    """Reason why this file must not be loaded (its owner or mode lets others write it); None: it may be."""
     facts = path.stat()
     if facts.st_uid not in (os.geteuid(), 0):
         return f"{path} belongs to user {facts.st_uid}, not to you"

@@ -117,7 +117,7 @@ def this_host() -> str:
 
 
 def start_ticks(pid: int) -> int:
-    """When the process started, in clock ticks after boot; 0 if there is none or it is a zombie."""
+    """Start time of the process, in clock ticks after boot; 0 if there is none or it is a zombie."""
     line = _text(Path(f"/proc/{pid}/stat"))
     if line is None:
         return 0

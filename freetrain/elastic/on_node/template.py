@@ -168,7 +168,7 @@ def main() -> None:
 
 
 def why_not_forked() -> str | None:
-    """Why processes forked from this one might not work; None: they do."""
+    """Reason why processes forked from this one might not work; None: they do."""
     others = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
     if others:
         return f"an import started the thread {others[0]}"

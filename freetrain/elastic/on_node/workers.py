@@ -48,7 +48,7 @@ class AgentOptions:
 
 @dataclass(frozen=True, slots=True)
 class AgentEnd:
-    """How an agent ended: exit status and the reason in words."""
+    """End of an agent: exit status and the reason in words."""
 
     status: int
     reason: str
@@ -234,7 +234,7 @@ def count_gpus() -> int:
 
 
 def torchrun_variables(rank: int, world: int, local_rank: int, local_world: int, run_id: str) -> Mapping[str, str]:
-    """What torchrun says to a worker where there is no other node; nobody listens at the address."""
+    """Variables that torchrun sets for a worker where there is no other node; nobody listens at the address."""
     facts = {
         "RANK": rank,
         "WORLD_SIZE": world,

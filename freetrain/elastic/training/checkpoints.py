@@ -126,7 +126,7 @@ def why_unwritable(error: BaseException | None) -> str | None:
 
 
 def _why_corrupt(path: Path) -> str | None:
-    """Why the file is no whole checkpoint; every byte of it is checked against its checksum."""
+    """Reason why the file is not a whole checkpoint, every byte checked against its checksum; None: it is."""
     try:
         with zipfile.ZipFile(path) as archive:
             damaged = archive.testzip()

@@ -30,7 +30,7 @@ class Stateful(Protocol):
     """Anything with a state to carry along: a learning rate schedule, a moving average."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Its state: numbers, strings, tensors, lists, tuples and dictionaries of them."""
+        """State of the object: numbers, strings, tensors, lists, tuples and dictionaries of them."""
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> Any:
         """Go on from there."""
@@ -83,7 +83,7 @@ class TrainingState:
         decode(encode(detach_tensors(self.capture())[0]))
 
     def _progress(self) -> dict[str, Any]:
-        """How far the training is."""
+        """Progress of the training, by name: counts, sampler, items carried along, random numbers, layout."""
         return {
             "step": self.step,
             "samples_done": self.samples_done,

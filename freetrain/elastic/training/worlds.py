@@ -24,7 +24,7 @@ _SETTLED_AFTER_STEPS = 3
 
 
 class RankPosition(NamedTuple):
-    """Where one rank stands, as numbers that all ranks tell each other at the start of a world."""
+    """Position of one rank in the training, as numbers that all ranks exchange at the start of a world."""
 
     has_state: int  # 0 for a newcomer
     step: int  # steps completed
@@ -50,7 +50,7 @@ class Exchange:
 
 
 class Worlds:
-    """Where one worker stands, and how it comes into the next world; ``on_world`` is ElasticTraining's."""
+    """One worker's position in the training, and its way from world to world; ``on_world``: ElasticTraining's."""
 
     def __init__(
         self, state: TrainingState, on_world: Callable[[World | None], object], session: Session, records: Records

@@ -76,7 +76,7 @@ class Collectives:
         self._cut_s = self._cut_s or time.monotonic()
 
     def ended(self) -> bool:
-        """After a cut: whether all have ended, given a moment to do so."""
+        """Whether all have ended after a cut, given a moment to do so."""
         self.cut()
         while not (ended := all(work.is_completed() for work, _ in self._under_way)) and not self._overdue():
             time.sleep(0.001)
@@ -87,7 +87,7 @@ class Collectives:
         self._under_way.clear()
 
     def abandon(self) -> None:
-        """After a cut: some never end, and hold their tensors for ever."""
+        """Forget all after a cut: some never end and hold their tensors for ever, so give their memory back."""
         for work, spare in self._under_way:
             # The values are of a step that is lost: the system gets the memory back nevertheless.
             if spare is not None and not work.is_completed():

@@ -123,7 +123,7 @@ def keep_for_ever(group: Any) -> None:
 
 
 class AnnouncedWorld(Protocol):
-    """What the script's group needs of its world: see :class:`freetrain.elastic.worlds.world.World`."""
+    """The part of a world that the script's group needs: see :class:`freetrain.elastic.worlds.world.World`."""
 
     size: int
     group: dist.ProcessGroup | None

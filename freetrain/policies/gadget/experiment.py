@@ -91,7 +91,7 @@ class RingJob:
 
     @property
     def fixed_width(self) -> int:
-        """Its width where rings do not change."""
+        """Width of the job's ring where rings do not change, in workers."""
         return self.widest // 2
 
     @property

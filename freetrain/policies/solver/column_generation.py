@@ -72,7 +72,7 @@ class Duals:
     growth: NDArray[np.float64]
 
     def growth_by_type(self, trainers: TrainerTypes) -> NDArray[np.float64]:
-        """What one trainer of each type pays in all to grow, shape (types,)."""
+        """Price that one trainer of each type pays in all to grow, shape (types,)."""
         single, together = np.split(self.growth, [len(trainers.number)])
         return np.asarray(single + together @ trainers.groups[len(single) :])
 

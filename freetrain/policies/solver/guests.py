@@ -160,7 +160,7 @@ class Agreement(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SecondOpinion:
-    """What HiGHS's answer says of a decision, and, where it does not agree, why, a clause."""
+    """A second opinion: whether HiGHS's answer agrees with a decision, and a clause on why it does not."""
 
     agreement: Agreement
     why: str = ""

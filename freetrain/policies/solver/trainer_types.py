@@ -242,7 +242,7 @@ _NEVER = -1
 
 @dataclass(frozen=True, slots=True)
 class BranchLimits:
-    """What a branch of the search allows; a *time* is one at which nodes leave, the last time first.
+    """Limits of a branch of the search; a *time* is one at which nodes leave, the last time first.
 
     Attributes:
         min_nodes: nodes that each choice has at least until each time, shape (choices, times).

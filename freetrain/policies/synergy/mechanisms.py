@@ -80,7 +80,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class SharedServer:
-    """What a server offers, after the amounts of other jobs."""
+    """A server with the GPUs, CPUs and memory that it offers, those of other jobs not counted."""
 
     name: str
     gpus: int
