@@ -150,11 +150,11 @@ class NewPart:
     """A part of a node that is about to be lent.
 
     Attributes:
-        asks: what its task asks for, and has in any case.
+        asks: amount that its task asks for, and has in any case.
         data_wait_share: part of a step that its training waits for data with what it asks for.
         cache_mb: memory beyond what it asks for with which its training would read all data from memory; 0: its
             owner says of none.
-        profile: how long it waits with other CPUs and memory, as far as that was seen.
+        profile: its waits with other CPUs and memory, as far as they were seen.
     """
 
     place: str
@@ -170,7 +170,7 @@ class SharedNode:
     """A node of which new parts are lent.
 
     Attributes:
-        spare: what is left of it when all new parts have what they ask for.
+        spare: amount that is left of it when all new parts have what they ask for.
         free_gpus: free ones, those of the new parts among them.
         threads_per_core: Slurm gives whole cores.
     """

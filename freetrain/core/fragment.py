@@ -61,11 +61,11 @@ class Fragment:
 
     Attributes:
         id: freetrain's own number of it; 0: not stored yet.
-        share: how much of its node it has: the largest of its parts of the CPUs, the memory and the GPUs.
+        share: part of its node that it has, the largest of its parts of the CPUs, the memory and the GPUs.
         parts: these three; empty: unknown.
         job: Slurm's id: of the array task (``123_4``) or of the job.
-        started_s: when it began to run, as Slurm says.
-        ended_s: when it ended, as Slurm says.
+        started_s: time at which it began to run, as Slurm says.
+        ended_s: time at which it ended, as Slurm says.
         decision: the one that lent it, as ``run:number``; None: found running, not lent by this database's daemon.
     """
 
@@ -125,8 +125,8 @@ class LentTime:
 
     Attributes:
         lent_s: node-seconds.
-        lost_to_starts_s: of these, those lost when nodes came, the first ones or more.
-        lost_to_ends_s: those lost when nodes went and others stayed: evicted, released or failed.
+        lost_to_starts_s: node-seconds of these that were lost when nodes came, the first ones or more.
+        lost_to_ends_s: node-seconds lost when nodes went and others stayed: evicted, released or failed.
     """
 
     lent_s: float = 0.0

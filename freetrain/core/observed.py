@@ -93,9 +93,9 @@ class SizeChange:
     """A change of a trainer's size, as its progress tells it.
 
     Attributes:
-        time_s: when it trained again, UTC epoch seconds.
+        time_s: time at which it trained again, UTC epoch seconds.
         cause: start, join, leave, loss or broken.
-        start_s: from the start of its programs to their first step; None: not known.
+        start_s: seconds from the start of its programs to their first step; None: not known.
     """
 
     time_s: float
@@ -132,11 +132,11 @@ class SeenCosts:
         scale_up: pauses when nodes joined.
         scale_down: pauses when some left in good order.
         forced_loss: pauses when some were lost.
-        start: from the start of its programs to their first step.
-        boot: from the start of a new node's fragment until it joined.
-        run: how long those tasks of a filler ran that completed.
-        nodes: that it has had since its last change.
-        since_s: when that was, UTC epoch seconds.
+        start: seconds from the start of its programs to their first step.
+        boot: seconds from the start of a new node's fragment until it joined.
+        run: seconds that completed tasks of a filler ran.
+        nodes: number of nodes that it has had since its last change.
+        since_s: time of its last change, UTC epoch seconds.
     """
 
     scale_up: RunningMean = RunningMean()

@@ -23,7 +23,7 @@ class Traits(NamedTuple):
     """Traits of a place, by which policies tell places apart; one that is empty or 0 says nothing.
 
     Attributes:
-        kind: what the place is to the trainers; places that none of them tells apart are of one kind.
+        kind: kind of the place to the trainers; places that none of them tells apart are of one kind.
         watts: electricity that it takes while it is lent, beyond what it takes idle; 0: it counts for nothing.
     """
 
@@ -41,7 +41,7 @@ class Place:
 
     Attributes:
         name: of the place; the node's where it is all of it.
-        until_s: when it is expected to be taken back, UTC epoch seconds; None: not within the horizon.
+        until_s: time at which it is expected to be taken back, UTC epoch seconds; None: not within the horizon.
         holder: trainer that has it now; None: free.
     """
 

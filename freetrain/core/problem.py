@@ -51,14 +51,14 @@ class Problem:
     """A decision problem: which trainer shall have which idle node.
 
     Attributes:
-        nodes: what there is to lend, lent nodes included.
-        trainers: who may have it, in order of admission.
-        horizon_s: how far ahead value is counted.
+        nodes: places that may be lent, lent ones included.
+        trainers: trainers that may have them, in order of admission.
+        horizon_s: seconds ahead for which value is counted.
         objective: name of what is maximised (see ``freetrain.core.objectives``).
-        past: trainer → what it has done and had so far, as far as the policy or a deadline needs to know it; where
-            neither does it is empty.
-        changes: how often a trainer is expected to change its size within the horizon: growing and shrinking are
-            charged so often.
+        past: trainer → its past, as far as the policy or a deadline needs to know it; where neither does it is
+            empty.
+        changes: number of times that a trainer is expected to change its size within the horizon: growing and
+            shrinking are charged so often.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")

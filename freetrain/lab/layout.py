@@ -28,7 +28,7 @@ class LabLayout:
     """Paths of a lab's files, all below one directory.
 
     Attributes:
-        parameters: what the lab was made with.
+        parameters: file of the options that the lab was made with.
         slurm_conf: Slurm's configuration; slurmdbd, slurmctld and slurmd look for theirs beside it.
         job_comp: the script that slurmctld calls at each end of a job.
         database_socket: the socket of MariaDB, which listens on nothing else.

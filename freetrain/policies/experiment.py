@@ -46,7 +46,7 @@ class Experiment:
     """An experiment that is done seed by seed, each time with the same figures in the same order.
 
     Attributes:
-        run: what the methods come to with the trainings of a seed.
+        run: function from a seed to the methods' figures with its trainings.
         compared: methods, each with the one that it is held against.
     """
 

@@ -58,7 +58,7 @@ class Given:
 
     Attributes:
         name: the policy's, with its options.
-        options: those of the policy, by name; what is missing has its default.
+        options: options of the policy, by name; those that are missing have their defaults.
     """
 
     name: str
@@ -74,7 +74,7 @@ class PolicyOption:
 
     Attributes:
         name: in ``[decide.POLICY]`` and behind the policy's name.
-        words: those that it may be, the default first; none: it is a duration.
+        words: words that it may be, the default first; none: it is a duration.
     """
 
     name: str
@@ -343,7 +343,7 @@ class About:
     """A policy, placer or finisher that can be chosen, in words.
 
     Attributes:
-        heeds: what of the objective it heeds; empty: nothing of it is its business.
+        heeds: parts of the objective that it heeds; empty: none.
         options: behind a policy's name, as ``utility=linear|log|fair``.
     """
 

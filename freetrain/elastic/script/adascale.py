@@ -81,8 +81,8 @@ class AdaScale:
 
         Args:
             local: Σ wᵢ ‖gᵢ‖² over the ranks.
-            samples: of the step, over all ranks.
-            ranks: those with samples.
+            samples: samples of the step, over all ranks.
+            ranks: number of ranks with samples.
         """
         scale = samples / self._at_batch
         summed = ((parameter, parameter.grad) for parameter in self._group_of if parameter.grad is not None)
@@ -147,7 +147,7 @@ def noise_in(local: float, total: float, ranks: int, scale: float) -> Noise | No
     Args:
         local: Σ wᵢ ‖gᵢ‖², where gᵢ is the mean gradient of rank i's samples.
         total: ‖Σ wᵢ gᵢ‖².
-        ranks: those with samples.
+        ranks: number of ranks with samples.
         scale: N by the tuned number of samples, S.
     """
     if ranks < 2:

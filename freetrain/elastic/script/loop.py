@@ -61,7 +61,7 @@ class Loop:
         on_resize: called in every new world before its first step.
         on_step: called after every completed step.
         checkpoint_every_s: seconds between two checkpoints.
-        keep_checkpoints: how many of the newest to keep.
+        keep_checkpoints: number of the newest checkpoints to keep.
         background_checkpoints: rank 0 writes a copy of the state while the training goes on; False: all wait, and
             no memory is needed for a copy.
         progress_every_s: seconds between two lines of progress.

@@ -192,7 +192,7 @@ class CheckedReader(FileSystemReader):
 
 
 def _enum_member(kind: type[Enum], name: str) -> Enum:
-    """A member of an enumeration; stands in for getattr(), as which Python before 3.11.4 pickles members."""
+    """Member of an enumeration, in place of the getattr() that Python before 3.11.4 pickles; refuses all else."""
     if isinstance(kind, type) and issubclass(kind, Enum) and kind.__module__ == _TABLES:
         return kind[name]
     raise pickle.UnpicklingError(f"{name} of {kind!r} is not a part of a checkpoint's table of contents")

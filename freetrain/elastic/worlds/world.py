@@ -41,7 +41,7 @@ class World(Ranks):
     """The process group of one generation: all of its ranks, as seen by one of its members.
 
     Args:
-        form_timeout_s: how long connecting may take once all have arrived.
+        form_timeout_s: seconds that connecting may take once all have arrived.
         stores: ports of the stores in this process, of whatever generation.
         while_waiting: called again and again while this rank waits for the others, with the seconds so far.
         expel: called with a member that differs from the others, and how.

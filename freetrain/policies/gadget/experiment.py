@@ -34,7 +34,7 @@ class RingModel:
     Attributes:
         gradient_bytes: exchanged in each step.
         compute_s: of a step on one worker: forward and backward, for its share of the batch.
-        reduce_bytes_per_s: how fast a worker adds gradients up.
+        reduce_bytes_per_s: speed at which a worker adds gradients up.
         per_server_s: added to each step by each server of the ring.
     """
 

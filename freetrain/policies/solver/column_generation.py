@@ -141,7 +141,7 @@ class PricingResult:
         best: row of the best column, likewise.
         type_of_row: type of each row of the programme, shape (rows,).
         value_of_row: value of the best column of each row, likewise.
-        growth: what each row pays for growing, likewise.
+        growth: price that each row pays for growing, likewise.
     """
 
     trainers: TrainerTypes

@@ -80,7 +80,7 @@ class SolverResult:
     Attributes:
         counts: an allocation that may be used; None: there is none.
         bound: no allocation is worth more; inf where that is not known.
-        note: what happened, a clause; empty where it is simply solved.
+        note: clause on how the solver ended; empty where it is simply solved.
         retry: whether another way to solve it may help.
     """
 

@@ -42,7 +42,7 @@ class Priced:
     Attributes:
         tables: distinct tables of value by size, shape (tables, sizes), -inf where a size is impossible.
         row: row of each trainer's table, shape (trainers,).
-        losses: how much less than its table's best each size is worth at this price, shape of ``tables``.
+        losses: worth that each size lacks at this price to its table's best, shape of ``tables``.
         sizes: a good allocation; its sizes are all worthwhile.
         bound: no allocation is worth more.
     """

@@ -119,7 +119,7 @@ class SharingBoard:
     """Servers while they are being shared out.
 
     Attributes:
-        free: what nobody has of each server.
+        free: amounts of each server that nobody has.
         shares: CPUs and memory for each GPU of what each server offers; of one without GPUs, nothing.
     """
 
