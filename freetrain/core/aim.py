@@ -69,7 +69,7 @@ PARTS: Mapping[str, AimPart] = MappingProxyType(
         ),
     }
 )
-"""Word → what it means."""
+"""Word → the part of an objective that it names."""
 
 
 @lru_cache(maxsize=64)

@@ -32,7 +32,7 @@ _HOLDER = attrgetter("holder")
 _GROUP = attrgetter("until_s", "holder", "traits")
 Mask = NDArray[np.bool_]
 EACH_BY_ITSELF = -1
-"""No class with which all nodes of a trainer leave."""
+"""In place of a class with which all nodes of a trainer leave: there is none."""
 
 
 class AlikeNodes(Sequence[Place]):

@@ -10,13 +10,13 @@ from math import exp, log
 from freetrain.core.amounts import Amount
 
 WAITS = 0.05
-"""A training that waits for data for a smaller part of its steps gains next to nothing by more CPUs."""
+"""Part of its steps that a training waits for data below which it gains next to nothing by more CPUs."""
 
 # A speed is never 0: powers are fitted to ratios of speeds.
 _MOST_WAITING = 0.99
 _MOST_POINTS = 16
 _APART = 1.25
-"""Points with fewer times more CPUs are too near each other to tell what CPUs bring."""
+"""Least ratio of CPUs of two points; nearer to each other they do not tell what CPUs bring."""
 _FLAT = 0.14
 """Exponent below which twice as many CPUs bring less than a tenth, as Synergy's profiling takes it: nothing."""
 
@@ -27,7 +27,7 @@ class DataWait:
 
     Attributes:
         share: part of a step that it waited for data.
-        cpus: that its first process had of its node; 0: not known.
+        cpus: CPUs that its first process had of its node; 0: not known.
     """
 
     share: float

@@ -124,7 +124,7 @@ class LentTime:
     """Lent time of a range of time.
 
     Attributes:
-        lent_s: node-seconds.
+        lent_s: node-seconds that were lent.
         lost_to_starts_s: node-seconds of these that were lost when nodes came, the first ones or more.
         lost_to_ends_s: node-seconds lost when nodes went and others stayed: evicted, released or failed.
     """

@@ -131,7 +131,7 @@ def cut(holes: Holes, from_s: float, until_s: float) -> Holes:
 def seconds_within(
     holes: Holes, node: NDArray[np.int32], start_s: NDArray[np.float64], end_s: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """For how long nodes, by position, are idle within stretches of time in the window, shape (stretches,)."""
+    """Seconds that nodes, by position, are idle within stretches of time in the window, shape (stretches,)."""
     if not len(holes):
         return np.zeros(len(node))
     # All nodes' times are laid one behind the other, with a second between them so that none touches the next.

@@ -12,7 +12,7 @@ from freetrain.core.quick_enum import quick
 
 @quick
 class JobState(StrEnum):
-    """Slurm's base states of a job; whatever else it says is UNKNOWN, and nothing is concluded from it."""
+    """Slurm's base states of a job; any other word is UNKNOWN, and nothing is concluded from it."""
 
     PENDING = "PENDING"
     RUNNING = "RUNNING"
@@ -59,7 +59,7 @@ class WaitsFor(StrEnum):
     NODES = "nodes"
     """Nodes only: it starts as soon as there are nodes for it."""
     RELEASE = "release"
-    """It is held."""
+    """Its release: it is held."""
     TIME = "time"
     """The time at which it may begin; Slurm sets one for what it requeues."""
     OWNERS_LIMIT = "owner's limit"
@@ -67,9 +67,9 @@ class WaitsFor(StrEnum):
     ITSELF = "itself"
     """Something of its own that no node can give it: another job, a licence, a reservation."""
     POSSIBILITY = "possibility"
-    """No node will ever do."""
+    """Nodes that there are none of: no node will ever do."""
     QUEUE = "queue"
-    """What concerns all jobs of its partition alike."""
+    """A condition that concerns all jobs of its partition alike."""
     OTHER = "other"
     """Something that freetrain does not know."""
 

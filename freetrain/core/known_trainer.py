@@ -96,8 +96,8 @@ class KnownTrainer:
     """An array job with a tag.
 
     Attributes:
-        id: of the array job.
-        tag: its comment.
+        id: Slurm's id of the array job.
+        tag: the job's comment.
         failures_in_a_row: fragments that failed since one last did not.
         rests_until_s: time before which it does not compete again, UTC epoch seconds.
         progress_bytes: bytes of its progress that have been read.

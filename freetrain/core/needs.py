@@ -183,7 +183,7 @@ def find_misfit(needs: Needs, kinds: NodeKinds) -> str:
 
 
 def has_gpus(node: Node) -> bool:
-    """Whether it has any."""
+    """Whether the node has GPUs."""
     return bool(node.gres) and count_gres(node.gres, GPU) > 0
 
 

@@ -1,4 +1,4 @@
-"""Nodes, and what Slurm says of many at once: partitions and reservations, frozen at one instant."""
+"""Nodes, partitions and reservations of Slurm, frozen at one instant."""
 
 from __future__ import annotations
 

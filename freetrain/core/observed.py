@@ -24,10 +24,10 @@ ELSEWHERE = ""
 """The kind of nodes that its owner does not name."""
 
 _MOST_TIMES = 10
-"""More observations do not count more, neither in an average nor against the owner's claim."""
+"""Number of observations above which more count no more, in an average or against the owner's claim."""
 _LEAST_SPEED, _MOST_SPEED = 0.01, 100.0
 _LONGEST_S = 86400.0
-"""A longer pause is not a change, or clocks differ."""
+"""Longest pause of a change, in seconds; a longer one is not a change, or clocks differ."""
 
 
 def kind_of_nodes(nodes: Iterable[Iterable[str]], claimed: Mapping[str, float]) -> str:
@@ -90,7 +90,7 @@ def _sober(speed: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SizeChange:
-    """A change of a trainer's size, as its progress tells it.
+    """A change of a trainer's size, by its progress.
 
     Attributes:
         time_s: time at which it trained again, UTC epoch seconds.

@@ -32,7 +32,7 @@ class Traits(NamedTuple):
 
 
 NO_TRAITS = Traits()
-"""The traits of a place of which nothing is said."""
+"""The traits of a place of which nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)

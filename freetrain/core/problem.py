@@ -133,7 +133,7 @@ class Problem:
 
     @cached_property
     def known_values(self) -> dict[bytes, float]:
-        """Allocations that were valued → what they are worth: who decides asks for that, and who verifies."""
+        """Allocations that were valued → their worth: both a decision and its verification ask for it."""
         return {}
 
     @cached_property
@@ -163,7 +163,7 @@ class Problem:
 
     @cached_property
     def choices(self) -> Choices:
-        """On which kinds of nodes each trainer may be, and what it is worth there."""
+        """Choices of the trainers: the kinds of nodes on which each may be, and its worth there."""
         return choices_of(self.trainers, self._without_deadlines, self.classes, self.held, self._hurries)
 
     @cached_property

@@ -90,7 +90,7 @@ def forget_terms() -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Same:
-    """The very same trainers: that they are is seen without a look at each of them."""
+    """A cache key that is equal for the very same tuple of trainers only, without a look at each of them."""
 
     trainers: tuple[Trainer, ...]
 

@@ -105,7 +105,7 @@ class FittedCurve:
     Attributes:
         curve: (nodes, samples/s) at every size asked for.
         model: model that continues it between and beyond the measured sizes.
-        coefficients: of the model, in seconds per sample.
+        coefficients: coefficients of the model, in seconds per sample.
         relative_error: root mean square of (model - measured) / measured over the measured sizes; if there are
             no more sizes than coefficients the model goes through all of them, and it says nothing (nan).
     """

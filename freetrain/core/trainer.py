@@ -90,7 +90,7 @@ class Trainer:
         target_samples: samples after which it is complete; None: never.
         deadline_s: time at which its owner wants it complete, UTC epoch seconds; None: no time is named.
         owner: its user; empty: unknown.
-        account: that is charged for it; empty: unknown.
+        account: account that is charged for it; empty: unknown.
         choices: kinds of nodes that it may have, one entry at a time; None: any kind, one at a time.
         bytes_per_sample: bytes of its gradients / samples of a node in a step; 0: unknown. Policies that
             reserve bandwidth decide by it, and replays count what goes from leaf to leaf.
@@ -221,7 +221,7 @@ class TrainerPast:
 NO_PAST = TrainerPast()
 """The past of a trainer of which nothing is known."""
 PAST_FIELDS = frozenset(field.name for field in fields(TrainerPast))
-"""What a policy may need of it."""
+"""Names of the fields of a trainer's past, which a policy may need."""
 
 
 def past_of_samples(done_samples: Mapping[str, float]) -> dict[str, TrainerPast]:

@@ -13,7 +13,7 @@ _LENGTH = struct.Struct("!Q")
 _AT_ONCE = 1 << 20
 
 LONGEST_S = 86_400.0
-"""Sockets know no endless timeout; no wait is longer than this."""
+"""Longest wait, in seconds, as sockets know no endless timeout."""
 
 
 class Channel:

@@ -14,7 +14,7 @@ from freetrain.errors import InputError, StateError, explained
 from freetrain.lab.options import LabOptions, People
 
 MAX_SOCKET_BYTES = 107
-"""Linux takes no longer path for a Unix socket."""
+"""Longest path that Linux takes for a Unix socket, in bytes."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.+@/-]+")
 # slurmstepd's socket is named by node, job and step, which are numbers of 32 bits.

@@ -37,7 +37,7 @@ class Stage(StrEnum):
     POLICY = "policy"
     """Number of nodes of each trainer."""
     PLACER = "placer"
-    """Which nodes."""
+    """Nodes of each trainer."""
     FINISHER = "finisher"
     """CPUs and memory of shared nodes."""
 

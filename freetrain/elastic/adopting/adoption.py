@@ -53,17 +53,17 @@ class Adoption:
     # -- what the script does
 
     def note_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
-        """The script has made this optimizer."""
+        """Note an optimizer that the script has made."""
         optimizer.register_step_pre_hook(self.before_step)
         self.optimizers.append(optimizer)
 
     def note_carried(self, item: Stateful) -> None:
-        """The script has made this item; some call the constructors of several classes above them."""
+        """Note an item that the script has made, once: some call the constructors of several base classes."""
         if all(item is not other for other in self.carried):
             self.carried.append(item)
 
     def note_module(self, module: torch.nn.Module) -> None:
-        """The script has made this module, or a copy."""
+        """Note a module that the script has made, or a copy, until the first batch is taken."""
         if self._before is None:
             self._modules.append(weakref.ref(module))
 
@@ -92,13 +92,13 @@ class Adoption:
             raise NotAdoptedError("an optimizer steps outside a loop over the loader with which training began")
 
     def before_clipping(self, parameters: Sequence[torch.Tensor]) -> None:
-        """Sums are clipped, and not a rank's own gradients."""
+        """Sum gradients before they are clipped, so that sums are clipped and not a rank's own gradients."""
         self.note_sums()
         if not self.is_rehearsing and self._loop is not None:
             self._loop.sum_gradients_of(parameters)
 
     def note_sums(self, _: object = None) -> None:
-        """From here on to the end of the batch gradients are sums; the training's scalers make them so, too."""
+        """Note that gradients are sums up to the batch's end; the training's scalers make them so, too."""
         self._has_sums = True
 
     def before_exchange(self, name: str, tensors: Sequence[torch.Tensor]) -> None:

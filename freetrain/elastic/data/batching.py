@@ -226,7 +226,7 @@ class StepBatches(ABC):
         self._is_stale = True
 
     def restart(self) -> None:
-        """The world, the epoch or the position is another one."""
+        """Start again, as the world, the epoch or the position is another one."""
         self._is_stale = True
 
     def next(self, world: World) -> tuple[Draw, Any] | None:

@@ -29,7 +29,7 @@ _CONNECT_TIMEOUT_S = 5.0
 
 
 class FeedError(Exception):
-    """Something cannot be fed; the text says what."""
+    """Something cannot be fed; the text names it."""
 
 
 class LinkLostError(FeedError):

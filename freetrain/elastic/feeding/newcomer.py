@@ -216,7 +216,7 @@ class Newcomer:
             return None
 
     def _take_all(self, link: Link, source: str, packet: Packet) -> None:
-        """Take what comes until the source says that it was all."""
+        """Take what comes until the source's message that it was all."""
         parts = StateParts(self._state)
         while not self._is_out(self._session.view):
             message = link.receive(_LOOK_S)

@@ -19,10 +19,10 @@ MEMBER_VARIABLE = "FREETRAIN_MEMBER"
 AGENT_VARIABLE = "FREETRAIN_AGENT"
 REPLICA_VARIABLE = "FREETRAIN_REPLICA"
 SERVER_VARIABLE = "FREETRAIN_SERVER"
-"""Set for a process that is to add up the gradients of the others."""
+"""Environment variable of a process that is to add up the gradients of the others."""
 
 MAIN_VARIABLE = "FREETRAIN_MAIN"
-"""Set for a worker whose adopted script is rank 0 for as long as it lives."""
+"""Environment variable of a worker whose adopted script is rank 0 for as long as it lives."""
 
 ADDRESS_VARIABLE = "FREETRAIN_ADDRESS"
 # Slurm tells every task the switches above its node.
@@ -47,7 +47,7 @@ def new_id() -> str:
 
 
 def given_by_slurm() -> dict[str, int]:
-    """CPUs and memory of the node that this process may use, as far as Slurm says so."""
+    """CPUs and memory of the node that this process may use, as far as Slurm has set them."""
     given = {name: _number_in(variable) for name, variable in _GIVEN_VARIABLES.items()}
     return {name: number for name, number in given.items() if number is not None}
 

@@ -1,4 +1,4 @@
-"""The thread beside the training: who is alive, slow or hung, what the directory shows, and what follows."""
+"""The thread beside the training: members that are alive, slow or hung, the directory's view, what follows."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def why_distrusted(path: Path) -> str | None:
 
 
 def make_folder(folder: Path, mode: int = 0o700) -> None:
-    """Create the folder, by default for this user alone, or say why that cannot be."""
+    """Create the folder, by default for this user alone; raises DirectoryError if that cannot be."""
     try:
         folder.mkdir(mode=mode, parents=True, exist_ok=True)
     except FileExistsError as error:

@@ -55,7 +55,7 @@ class View:
 
     @property
     def present(self) -> tuple[str, ...]:
-        """All that joined and are not gone."""
+        """Members that joined and are not gone."""
         return tuple(id_ for id_ in self.members if id_ not in self.gone)
 
     @property

@@ -68,7 +68,7 @@ class AdaScale:
         optimizer.register_step_post_hook(self._after_step)
 
     def follows(self, optimizer: torch.optim.Optimizer) -> bool:
-        """Whether it is this one's learning rates that follow."""
+        """Whether it scales the learning rates of this optimizer."""
         return optimizer is self._optimizer
 
     def squared_norm(self, gradients: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> torch.Tensor:
@@ -104,7 +104,7 @@ class AdaScale:
         self._average = NoiseAverage(**state_dict["average"])
 
     def _before_step(self, *_: Any) -> None:
-        """Steps that follow others' updates, as a newcomer makes them, have the others' learning rates already."""
+        """Scale the learning rates; steps that follow others' updates, as a newcomer's do, have theirs already."""
         if self._factor is not None:
             self._rates = [group["lr"] for group in self._optimizer.param_groups]
             for group in self._optimizer.param_groups:

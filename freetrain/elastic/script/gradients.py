@@ -243,7 +243,7 @@ def parameters_of(optimizer: torch.optim.Optimizer) -> Iterable[torch.Tensor]:
 
 
 def _takes_part(parameter: torch.Tensor) -> bool:
-    """Optimizers also step with a gradient that came before a parameter was frozen."""
+    """Whether an optimizer steps with it: also a frozen parameter, if it has a gradient from before."""
     return parameter.requires_grad or parameter.grad is not None
 
 

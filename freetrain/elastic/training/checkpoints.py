@@ -118,7 +118,7 @@ def unwritable(path: Path, reason: str) -> CheckpointError:
 
 
 def why_unwritable(error: BaseException | None) -> str | None:
-    """The file system's own words; None: it is another error."""
+    """Reason of a failed write in the file system's own words; None: it is another error."""
     # Torch's writer of archives raises a RuntimeError of its own on top of them.
     while error is not None and not isinstance(error, OSError):
         error = error.__context__

@@ -37,7 +37,7 @@ class RankPosition(NamedTuple):
 
     @property
     def place(self) -> tuple[int, int, int]:
-        """The higher, the further in the training."""
+        """Place in the training: the higher, the further."""
         return self.has_state, self.step, self.updates
 
 
@@ -74,7 +74,7 @@ class Worlds:
         self._last_results: list[bytes] = []
 
     def step_done(self) -> None:
-        """This worker has completed a step."""
+        """Note that this worker has completed a step."""
         self.sees_it_through = True
         self._records.resume()
         self._steps_here += 1
@@ -116,7 +116,7 @@ class Worlds:
     # -- between steps
 
     def exchange(self, content: bytes, world: World) -> tuple[list[bytes], World]:
-        """Everybody's content in order of rank, and the world in which that came about.
+        """Contents of all ranks, in order of rank, and the world in which they were exchanged.
 
         If a rank is lost meanwhile, the ranks that are left repeat it in the next world. Newcomers to that world,
         and members that have come to their next step already, wait there until all the others have, too.

@@ -231,7 +231,7 @@ class GuardedStore(dist.Store):
         return int(self._ask("count", [])[0] or 0)
 
     def has_extended_api(self) -> bool:
-        """Several keys at once."""
+        """True: it takes several keys at once."""
         return True
 
     def set_timeout(self, timeout: timedelta) -> None:

@@ -186,11 +186,11 @@ class PricingResult:
 
 
 ColumnPlan = list[Counts]
-"""For each type what each of its trainers gets, shape (trainers of the type, classes)."""
+"""Nodes of each trainer, type by type, each of shape (trainers of the type, classes)."""
 _PRIMAL = 4
 """HiGHS's value of ``simplex_strategy`` for the primal simplex method."""
 Multiplicities = NDArray[np.int64]
-"""How many trainers get each column, shape (columns,)."""
+"""Number of trainers that get each column, shape (columns,)."""
 EXACT = 1e-9
 """Relative difference of values that counts as equality."""
 _MAX_ROUNDS = 200

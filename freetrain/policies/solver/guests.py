@@ -143,7 +143,7 @@ def _solver_in(module: str) -> Ask:
 
 # One of each for the whole process: its start takes a second, and policies are made for each look.
 HIGHS = _solver_in("freetrain.policies.solver.highs")
-"""The whole model."""
+"""Solver of the whole model."""
 COLUMNS = _solver_in("freetrain.policies.solver.branch_and_price")
 """Branch and price: its master is HiGHS's, which is not let into this process either."""
 

@@ -66,12 +66,12 @@ class Priced:
 
     @property
     def rounding(self) -> float:
-        """Values that differ by no more than this count as equal."""
+        """Difference up to which values count as equal."""
         return _ROUNDING * max(1.0, abs(self.bound))
 
     @property
     def max_loss(self) -> float:
-        """Sizes that lose more than this, alone or together, are in no optimum."""
+        """Largest loss in an optimum: sizes that lose more, alone or together, are in none."""
         return self.bound - self.value + self.rounding
 
     @property

@@ -107,7 +107,7 @@ class ServerShare:
 
 
 SharesOfTasks = dict[str, dict[str, ServerShare]]
-"""Training → server → what it has of it."""
+"""Training → server → its share of the server."""
 
 
 def rate_of(job: SharingJob, parts: Mapping[str, ServerShare]) -> float:
@@ -321,7 +321,7 @@ def _rows(
 _MOST_WAITING = 0.99
 _MB_OF_A_GB = 1024
 _OPT_TIME_S = 2.0
-"""For one node; it takes milliseconds."""
+"""Seconds that OPT may take for one node; it takes milliseconds."""
 
 
 Split = Callable[[SharedServer, Sequence[SharingJob]], SharesOfTasks]
