@@ -171,7 +171,7 @@ class SharedNode:
 
     Attributes:
         spare: amount that is left of it when all new parts have what they ask for.
-        free_gpus: free ones, those of the new parts among them.
+        free_gpus: free GPUs, those of the new parts among them.
         threads_per_core: Slurm gives whole cores.
     """
 

@@ -62,11 +62,11 @@ class Fragment:
     Attributes:
         id: freetrain's own number of it; 0: not stored yet.
         share: part of its node that it has, the largest of its parts of the CPUs, the memory and the GPUs.
-        parts: these three; empty: unknown.
+        parts: its parts of these three; empty: unknown.
         job: Slurm's id: of the array task (``123_4``) or of the job.
         started_s: time at which it began to run, as Slurm says.
         ended_s: time at which it ended, as Slurm says.
-        decision: the one that lent it, as ``run:number``; None: found running, not lent by this database's daemon.
+        decision: decision that lent it, ``run:number``; None: found running, lent by no daemon of this database.
     """
 
     job: str

@@ -32,8 +32,8 @@ class Holes:
     Attributes:
         node_names: the machine's nodes; rows name them by position.
         node: position in ``node_names``, shape (holes,).
-        start_s: when the node becomes idle, UTC epoch seconds, shape (holes,).
-        end_s: when it is taken back, shape (holes,); always after ``start_s``.
+        start_s: time at which the node becomes idle, UTC epoch seconds, shape (holes,).
+        end_s: time at which it is taken back, shape (holes,); always after ``start_s``.
         kind_of: node → its kind; empty: kinds are unknown.
         in_parts: the nodes are places on nodes (:func:`freetrain.core.place.node_of`).
     """

@@ -67,7 +67,7 @@ class WaitsFor(StrEnum):
     ITSELF = "itself"
     """Something of its own that no node can give it: another job, a licence, a reservation."""
     POSSIBILITY = "possibility"
-    """Nodes that there are none of: no node will ever do."""
+    """Nodes that do not exist: no node will ever do."""
     QUEUE = "queue"
     """A condition that concerns all jobs of its partition alike."""
     OTHER = "other"

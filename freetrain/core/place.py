@@ -40,7 +40,7 @@ class Place:
     """An idle node, or a part of one, that freetrain may lend, or lends already.
 
     Attributes:
-        name: of the place; the node's where it is all of it.
+        name: name of the place; the node's where it is all of it.
         until_s: time at which it is expected to be taken back, UTC epoch seconds; None: not within the horizon.
         holder: trainer that has it now; None: free.
     """

@@ -57,7 +57,7 @@ class Given:
     """Arguments that an entry may be made with.
 
     Attributes:
-        name: the policy's, with its options.
+        name: name of the policy, with its options.
         options: options of the policy, by name; those that are missing have their defaults.
     """
 
@@ -73,7 +73,7 @@ class PolicyOption:
     """An option of a policy.
 
     Attributes:
-        name: in ``[decide.POLICY]`` and behind the policy's name.
+        name: key in ``[decide.POLICY]`` and behind the policy's name.
         words: words that it may be, the default first; none: it is a duration.
     """
 

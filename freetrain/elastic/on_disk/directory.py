@@ -304,7 +304,7 @@ class TrainerDirectory:
         create_json(self._not_adopted_path, {"reason": reason})
 
     def why_not_adopted(self) -> str | None:
-        """Reason why the trainer's script cannot be adopted; None if no agent has recorded one."""
+        """Reason why the trainer's script cannot be adopted; None if none is recorded."""
         return _reason_in(self._not_adopted_path) if self._not_adopted_path.exists() else None
 
     # -- requests to agents, and what became of the agents

@@ -352,8 +352,8 @@ def generate_columns(
     """Add columns until the pricing problem finds none that is better; the pricing with the best bound.
 
     Args:
-        master: to which columns are added.
-        limits: of the branch.
+        master: master to which columns are added.
+        limits: limits of the branch.
         left_s: wall seconds that are left.
         good_enough: stop at a bound that is as low as this.
         give_up_at: stop where the bound cannot come below this.

@@ -192,7 +192,7 @@ class _LossyTrainer:
 
     Attributes:
         more: nodes of each worthwhile size beyond its smallest size without loss, ascending.
-        losses: of each of these sizes.
+        losses: loss of each of these sizes.
     """
 
     row: int
