@@ -25,8 +25,8 @@ class Aim:
 
     Attributes:
         evictions_s: seconds that each loss of nodes at a known time counts for besides what is lost.
-        deadlines: how many times more it counts what a trainer has to train in order to meet its deadline.
-        energy: how much must be trained for each kWh that a lent node takes, in the objective's unit.
+        deadlines: factor by which it counts more what a trainer has to train in order to meet its deadline.
+        energy: training that each kWh of a lent node has to bring at least, in the objective's unit.
     """
 
     objective: str
@@ -69,7 +69,7 @@ PARTS: Mapping[str, AimPart] = MappingProxyType(
         ),
     }
 )
-"""Word → what it means."""
+"""Word → the part of an objective that it names."""
 
 
 @lru_cache(maxsize=64)

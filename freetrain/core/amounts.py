@@ -37,7 +37,7 @@ class Amount:
         return Amount(self.cpus + other.cpus, self.memory_mb + other.memory_mb, tuple(sorted(gres.items())))
 
     def without(self, taken: Amount) -> Amount:
-        """What is left after taking; nothing of what was taken in excess."""
+        """Amount that is left after taking; 0 of what was taken in excess."""
         cpus, memory_mb = max(0, self.cpus - taken.cpus), max(0, self.memory_mb - taken.memory_mb)
         return Amount(cpus, memory_mb, _gres_left(self.gres, taken.gres)[0])
 
@@ -69,7 +69,7 @@ def left_of(room: Amount, taken: Amount) -> Amount | None:
 
 @lru_cache(maxsize=16384)
 def times_in(room: Amount, each: Amount) -> int:
-    """How often ``each`` fits into ``room`` at once; at most as often as it has CPUs."""
+    """Number of times that ``each`` fits into ``room`` at once; at most the CPUs of ``room``."""
     # What asks for nothing would fit without end, hence the CPUs as a limit.
     count, rest = 0, left_of(room, each)
     while rest is not None and count < room.cpus:
@@ -83,7 +83,7 @@ def count_gres(gres: Gres, name: str) -> int:
 
 
 def in_both_forms(taken: Amount, total: Amount) -> Amount:
-    """What is taken of a node, GPUs as their parts, too, and parts as GPUs: a GPU is used in one form alone."""
+    """Amount taken of a node, GPUs also as their parts and parts also as GPUs: a GPU is used in one form alone."""
     parts_of_a_gpu = {name: count_gres(total.gres, name) // max(1, total.gpus) for name in GPU_PARTS}
     divided = {name: parts for name, parts in parts_of_a_gpu.items() if parts}
     if not divided:

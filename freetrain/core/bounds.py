@@ -31,7 +31,7 @@ class Bound:
 
     @property
     def field(self) -> Any:
-        """For an annotation that pydantic reads."""
+        """The bound in the form of pydantic, for annotations."""
         if self.is_open:
             return Field(gt=self.least, le=self.most, allow_inf_nan=False)
         return Field(ge=self.least, le=self.most, allow_inf_nan=False)
@@ -50,7 +50,7 @@ NODES = Bound(1, 100_000)
 RATE = Bound(0, 1e18)
 """Samples/s of a point of a curve."""
 SEEN_RATE = Bound(1e-9, 1e12)
-"""Samples/s that progress tells of."""
+"""Samples/s in a trainer's progress."""
 SEEN_WEIGHT = Bound(1e-9, 1e9)
 """Weight of an observation."""
 SAMPLES = Bound(0, 1e18)

@@ -32,7 +32,7 @@ _HOLDER = attrgetter("holder")
 _GROUP = attrgetter("until_s", "holder", "traits")
 Mask = NDArray[np.bool_]
 EACH_BY_ITSELF = -1
-"""No class with which all nodes of a trainer leave."""
+"""In place of a class with which all nodes of a trainer leave: there is none."""
 
 
 class AlikeNodes(Sequence[Place]):
@@ -64,7 +64,7 @@ class NodeClass:
     """Nodes that are expected to be taken back at the same time, and have the same traits.
 
     Attributes:
-        life_s: how long they are expected to stay, at most the horizon.
+        life_s: seconds that they are expected to stay, at most the horizon.
         taken_back: whether they leave before the horizon ends (and cost their holders a loss).
         names: holder (None: free) → names of the nodes it holds, in the problem's order.
     """

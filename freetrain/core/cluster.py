@@ -16,7 +16,7 @@ class Snapshot:
     """Everything observed at one instant.
 
     Attributes:
-        jobs: all that wait, run, or ended a moment ago.
+        jobs: all jobs that wait, run, or ended a moment ago.
         rejected: lines of Slurm's answers that could not be understood, with the reason.
     """
 

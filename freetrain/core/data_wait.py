@@ -10,13 +10,13 @@ from math import exp, log
 from freetrain.core.amounts import Amount
 
 WAITS = 0.05
-"""A training that waits for data for a smaller part of its steps gains next to nothing by more CPUs."""
+"""Part of its steps that a training waits for data below which it gains next to nothing by more CPUs."""
 
 # A speed is never 0: powers are fitted to ratios of speeds.
 _MOST_WAITING = 0.99
 _MOST_POINTS = 16
 _APART = 1.25
-"""Points with fewer times more CPUs are too near each other to tell what CPUs bring."""
+"""Least ratio of CPUs of two points; nearer to each other they do not tell what CPUs bring."""
 _FLAT = 0.14
 """Exponent below which twice as many CPUs bring less than a tenth, as Synergy's profiling takes it: nothing."""
 
@@ -27,7 +27,7 @@ class DataWait:
 
     Attributes:
         share: part of a step that it waited for data.
-        cpus: that its first process had of its node; 0: not known.
+        cpus: CPUs that its first process had of its node; 0: not known.
     """
 
     share: float
@@ -150,11 +150,11 @@ class NewPart:
     """A part of a node that is about to be lent.
 
     Attributes:
-        asks: what its task asks for, and has in any case.
+        asks: amount that its task asks for, and has in any case.
         data_wait_share: part of a step that its training waits for data with what it asks for.
         cache_mb: memory beyond what it asks for with which its training would read all data from memory; 0: its
             owner says of none.
-        profile: how long it waits with other CPUs and memory, as far as that was seen.
+        profile: its waits with other CPUs and memory, as far as they were seen.
     """
 
     place: str
@@ -170,8 +170,8 @@ class SharedNode:
     """A node of which new parts are lent.
 
     Attributes:
-        spare: what is left of it when all new parts have what they ask for.
-        free_gpus: free ones, those of the new parts among them.
+        spare: amount that is left of it when all new parts have what they ask for.
+        free_gpus: free GPUs, those of the new parts among them.
         threads_per_core: Slurm gives whole cores.
     """
 

@@ -27,7 +27,7 @@ NodeChooser = Callable[[Sequence[str], int, Sequence[str]], Sequence[str]]
 
 
 def first_nodes(there: Sequence[str], count: int, beside: Sequence[str]) -> Sequence[str]:
-    """The first ones, whatever the trainer has besides."""
+    """The first nodes that are there, whatever the trainer has besides."""
     return there[:count]
 
 
@@ -102,10 +102,10 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Which trainer gets which nodes.
+    """A decision: the nodes of each trainer, their value, and the solver that found them.
 
     Attributes:
-        objective: its value (``freetrain.core.value``).
+        objective: value of the allocation (``freetrain.core.value``).
         gap: relative distance to the best bound known; 0 where proven optimal, None where unknown.
         serving: nodes of each trainer that have a server.
     """

@@ -31,7 +31,7 @@ class FragmentState(StrEnum):
 
 @quick
 class End(StrEnum):
-    """Why a fragment ended."""
+    """Reason why a fragment ended."""
 
     COMPLETED = "completed"
     """Its program ended by itself, well: the training is complete."""
@@ -61,12 +61,12 @@ class Fragment:
 
     Attributes:
         id: freetrain's own number of it; 0: not stored yet.
-        share: how much of its node it has: the largest of its parts of the CPUs, the memory and the GPUs.
-        parts: these three; empty: unknown.
+        share: part of its node that it has, the largest of its parts of the CPUs, the memory and the GPUs.
+        parts: its parts of these three; empty: unknown.
         job: Slurm's id: of the array task (``123_4``) or of the job.
-        started_s: when it began to run, as Slurm says.
-        ended_s: when it ended, as Slurm says.
-        decision: the one that lent it, as ``run:number``; None: found running, not lent by this database's daemon.
+        started_s: time at which it began to run, as Slurm says.
+        ended_s: time at which it ended, as Slurm says.
+        decision: decision that lent it, ``run:number``; None: found running, lent by no daemon of this database.
     """
 
     job: str
@@ -124,9 +124,9 @@ class LentTime:
     """Lent time of a range of time.
 
     Attributes:
-        lent_s: node-seconds.
-        lost_to_starts_s: of these, those lost when nodes came, the first ones or more.
-        lost_to_ends_s: those lost when nodes went and others stayed: evicted, released or failed.
+        lent_s: node-seconds that were lent.
+        lost_to_starts_s: node-seconds of these that were lost when nodes came, the first ones or more.
+        lost_to_ends_s: node-seconds lost when nodes went and others stayed: evicted, released or failed.
     """
 
     lent_s: float = 0.0

@@ -13,7 +13,7 @@ class Harm:
         unnoticed_s: from the moment when it would have started until freetrain, or Slurm, did something about it.
         leaving_s: until the fragments had left its nodes, a grace time included.
         window_s: until Slurm started it on the free nodes, as where it had to wait for the next backfill cycle.
-        fragments: Slurm's ids of those that were in its way.
+        fragments: Slurm's ids of the fragments that were in its way.
     """
 
     job: str

@@ -32,8 +32,8 @@ class Holes:
     Attributes:
         node_names: the machine's nodes; rows name them by position.
         node: position in ``node_names``, shape (holes,).
-        start_s: when the node becomes idle, UTC epoch seconds, shape (holes,).
-        end_s: when it is taken back, shape (holes,); always after ``start_s``.
+        start_s: time at which the node becomes idle, UTC epoch seconds, shape (holes,).
+        end_s: time at which it is taken back, shape (holes,); always after ``start_s``.
         kind_of: node → its kind; empty: kinds are unknown.
         in_parts: the nodes are places on nodes (:func:`freetrain.core.place.node_of`).
     """
@@ -131,7 +131,7 @@ def cut(holes: Holes, from_s: float, until_s: float) -> Holes:
 def seconds_within(
     holes: Holes, node: NDArray[np.int32], start_s: NDArray[np.float64], end_s: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """For how long nodes, by position, are idle within stretches of time in the window, shape (stretches,)."""
+    """Seconds that nodes, by position, are idle within stretches of time in the window, shape (stretches,)."""
     if not len(holes):
         return np.zeros(len(node))
     # All nodes' times are laid one behind the other, with a second between them so that none touches the next.

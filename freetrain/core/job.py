@@ -12,7 +12,7 @@ from freetrain.core.quick_enum import quick
 
 @quick
 class JobState(StrEnum):
-    """Slurm's base states of a job; whatever else it says is UNKNOWN, and nothing is concluded from it."""
+    """Slurm's base states of a job; any other word is UNKNOWN, and nothing is concluded from it."""
 
     PENDING = "PENDING"
     RUNNING = "RUNNING"
@@ -59,7 +59,7 @@ class WaitsFor(StrEnum):
     NODES = "nodes"
     """Nodes only: it starts as soon as there are nodes for it."""
     RELEASE = "release"
-    """It is held."""
+    """Its release: it is held."""
     TIME = "time"
     """The time at which it may begin; Slurm sets one for what it requeues."""
     OWNERS_LIMIT = "owner's limit"
@@ -67,9 +67,9 @@ class WaitsFor(StrEnum):
     ITSELF = "itself"
     """Something of its own that no node can give it: another job, a licence, a reservation."""
     POSSIBILITY = "possibility"
-    """No node will ever do."""
+    """Nodes that do not exist: no node will ever do."""
     QUEUE = "queue"
-    """What concerns all jobs of its partition alike."""
+    """A condition that concerns all jobs of its partition alike."""
     OTHER = "other"
     """Something that freetrain does not know."""
 
@@ -102,9 +102,9 @@ class Asked:
     """A job's request for its nodes, or what it has of them.
 
     Attributes:
-        part: how much of each node; None: all of it, or that is not clear.
-        least: how much each node must have, where it wants all of it; None: that is not clear.
-        total: how much of all its nodes together, as limits count it; None: that is not clear.
+        part: amount of each node; None: all of it, or that is not clear.
+        least: amount that each node must have, where it wants all of it; None: that is not clear.
+        total: amount of all its nodes together, as limits count it; None: that is not clear.
     """
 
     part: Amount | None = None
@@ -119,20 +119,20 @@ class Job:
     Attributes:
         id: ``123``, or ``123_4`` for a task of an array.
         array: id of the array it is a task of, else its own.
-        partition: where it runs or waits; several, comma-separated, while it waits.
-        reason: why it waits, in Slurm's own word, for people.
-        node_count: how many it wants, or has.
-        start_s: when it started; of a waiting job: when Slurm plans to start it, or None.
-        end_s: when its limit ends; None: unknown.
+        partition: partition in which it runs or waits; several, comma-separated, while it waits.
+        reason: reason why it waits, in Slurm's own word, for people.
+        node_count: number of nodes that it wants, or has.
+        start_s: time at which it started; of a waiting job: the start that Slurm plans, or None.
+        end_s: time at which its limit ends; None: unknown.
         limit_s: its time limit; inf without one.
         priority: the higher the sooner; 0: held.
         qos: its quality of service; empty: it has none, or it was not asked for.
-        tasks: how many waiting tasks of an array it stands for, no more than may run at once.
-        asks: how much of each of its nodes it wants, or has; None: all, or unknown.
-        least: how much each of its nodes must have, where it wants all of it; None: unknown.
-        total: how much it wants, or has, of all its nodes together; None: unknown.
+        tasks: number of waiting tasks of an array that it stands for, no more than may run at once.
+        asks: amount of each of its nodes that it wants, or has; None: all, or unknown.
+        least: amount that each of its nodes must have, where it wants all of it; None: unknown.
+        total: amount of all its nodes together that it wants, or has; None: unknown.
         limit: the limit that it waits for; None: it waits for none, or for one that only its own size counts in.
-        dependency: what is left of the other jobs that it waits for, in Slurm's words; empty: nothing.
+        dependency: other jobs that it still waits for, in Slurm's words; empty: none.
         max_running: tasks of its array that may run at once, as its owner asked; 0: any number.
         comment: free text; here is freetrain's tag.
     """
@@ -177,8 +177,8 @@ class JobRun:
     """A run of a job in accounting's memory.
 
     Attributes:
-        state: how it ended, or RUNNING.
-        end_s: when it ended; None: it has not.
+        state: state in which it ended, or RUNNING.
+        end_s: time at which it ended; None: it has not.
     """
 
     id: str

@@ -66,9 +66,9 @@ class Losses:
     """Work of a trainer's tasks that a freezer could not save when nodes were taken back.
 
     Attributes:
-        lost_s: how long those runs were together.
-        last_s: when it was noticed last, UTC epoch seconds.
-        why: the last time, a clause.
+        lost_s: seconds of those runs together.
+        last_s: time at which it was noticed last, UTC epoch seconds.
+        why: reason of the last time, a clause.
     """
 
     count: int = 0
@@ -96,15 +96,15 @@ class KnownTrainer:
     """An array job with a tag.
 
     Attributes:
-        id: of the array job.
-        tag: its comment.
+        id: Slurm's id of the array job.
+        tag: the job's comment.
         failures_in_a_row: fragments that failed since one last did not.
-        rests_until_s: not before then it competes again.
-        progress_bytes: how far its progress has been read.
+        rests_until_s: time before which it does not compete again, UTC epoch seconds.
+        progress_bytes: bytes of its progress that have been read.
         misread: lines of its progress that were not believed since the daemon began.
-        losses: what could not be saved of its tasks since the daemon began.
-        fault: what is wrong with its files, its curve or its submission, for its owner; empty: nothing.
-        account: what it is charged to; empty: Slurm did not say.
+        losses: work of its tasks that could not be saved since the daemon began.
+        fault: fault of its files, its curve or its submission, for its owner; empty: none.
+        account: account that is charged for it; empty: Slurm did not name one.
     """
 
     id: str

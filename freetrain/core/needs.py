@@ -19,12 +19,12 @@ class Needs:
 
     Attributes:
         features: its constraint, in Slurm's words.
-        cpus: all that its processes need together.
-        threads_per_core: how many of each core it uses; the node may have more.
+        cpus: CPUs that its processes need together.
+        threads_per_core: threads of each core that it uses; the node may have more.
         is_whole: whether Slurm gives it whole nodes without further options.
-        in_parts: why Slurm would give it only part of a node, whatever its options; empty: it would not.
-        unclear: what of it cannot be understood; no node is known to have it then.
-        held_back: what it asks for that Slurm takes from no job by preemption; it is lent nothing then.
+        in_parts: reason why Slurm would give it only part of a node, whatever its options; empty: it would not.
+        unclear: part of the request that cannot be understood, so that no node is known to meet it; empty: none.
+        held_back: resource in its request that Slurm takes from no job by preemption; it is lent nothing then.
         in_part: whether it is lent just what Slurm gives it, rather than whole nodes.
         given_cpus: CPUs that Slurm gives it by itself, where it says so; that may be more than it asks for. Where
             whole nodes are lent, this and the next make no difference.
@@ -164,7 +164,7 @@ def most_places(needs: Needs, kinds: NodeKinds) -> int:
 
 
 def find_misfit(needs: Needs, kinds: NodeKinds) -> str:
-    """Why none of these nodes can ever run such a task, in a sentence for its owner; empty: some can."""
+    """Reason why none of these nodes can ever run such a task, a clause for its owner; empty: some can."""
     if meets_constraint(needs.features, frozenset()) is None:
         return f"freetrain cannot tell which nodes meet --constraint={needs.features}: join names by & or | only"
     if needs.unclear:
@@ -183,7 +183,7 @@ def find_misfit(needs: Needs, kinds: NodeKinds) -> str:
 
 
 def has_gpus(node: Node) -> bool:
-    """Whether it has any."""
+    """Whether the node has GPUs."""
     return bool(node.gres) and count_gres(node.gres, GPU) > 0
 
 

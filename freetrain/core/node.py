@@ -1,4 +1,4 @@
-"""Nodes, and what Slurm says of many at once: partitions and reservations, frozen at one instant."""
+"""Nodes, partitions and reservations of Slurm, frozen at one instant."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Node:
         may_be_lent: whether Slurm says nothing that speaks against lending it.
         is_wanted: whether it is to be drained, rebooted, powered down or reserved; a fragment has to leave then.
         was_not_cleared: whether Slurm took it out of service since what ran there could not be cleared up.
-        cpus: that jobs may have, threads counted.
-        used: how much of it jobs have; None: unknown.
+        cpus: CPUs that jobs may have, threads counted.
+        used: amount of it that jobs have; None: unknown.
     """
 
     name: str

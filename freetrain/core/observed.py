@@ -24,10 +24,10 @@ ELSEWHERE = ""
 """The kind of nodes that its owner does not name."""
 
 _MOST_TIMES = 10
-"""More observations do not count more, neither in an average nor against the owner's claim."""
+"""Number of observations above which more count no more, in an average or against the owner's claim."""
 _LEAST_SPEED, _MOST_SPEED = 0.01, 100.0
 _LONGEST_S = 86400.0
-"""A longer pause is not a change, or clocks differ."""
+"""Longest pause of a change, in seconds; a longer one is not a change, or clocks differ."""
 
 
 def kind_of_nodes(nodes: Iterable[Iterable[str]], claimed: Mapping[str, float]) -> str:
@@ -90,12 +90,12 @@ def _sober(speed: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SizeChange:
-    """A change of a trainer's size, as its progress tells it.
+    """A change of a trainer's size, by its progress.
 
     Attributes:
-        time_s: when it trained again, UTC epoch seconds.
+        time_s: time at which it trained again, UTC epoch seconds.
         cause: start, join, leave, loss or broken.
-        start_s: from the start of its programs to their first step; None: not known.
+        start_s: seconds from the start of its programs to their first step; None: not known.
     """
 
     time_s: float
@@ -132,11 +132,11 @@ class SeenCosts:
         scale_up: pauses when nodes joined.
         scale_down: pauses when some left in good order.
         forced_loss: pauses when some were lost.
-        start: from the start of its programs to their first step.
-        boot: from the start of a new node's fragment until it joined.
-        run: how long those tasks of a filler ran that completed.
-        nodes: that it has had since its last change.
-        since_s: when that was, UTC epoch seconds.
+        start: seconds from the start of its programs to their first step.
+        boot: seconds from the start of a new node's fragment until it joined.
+        run: seconds that completed tasks of a filler ran.
+        nodes: number of nodes that it has had since its last change.
+        since_s: time of its last change, UTC epoch seconds.
     """
 
     scale_up: RunningMean = RunningMean()
@@ -149,14 +149,14 @@ class SeenCosts:
     since_s: float = 0.0
 
     def after(self, changes: Iterable[SizeChange], started_s: Iterable[float]) -> SeenCosts:
-        """After some changes, in order; ``started_s``: when its fragments that run now were started."""
+        """Costs after some more changes, in order; ``started_s``: start times of its fragments that run now."""
         began_s, costs = sorted(started_s), self
         for change in changes:
             costs = costs._after_change(change, began_s)
         return costs
 
     def after_runs(self, runs_s: Iterable[float]) -> SeenCosts:
-        """After some tasks of a filler have completed that ran for so long."""
+        """Costs after some more tasks of a filler have completed; ``runs_s``: seconds that each of them ran."""
         run = self.run
         for seconds in runs_s:
             run = run.and_then(seconds)

@@ -23,7 +23,7 @@ class Traits(NamedTuple):
     """Traits of a place, by which policies tell places apart; one that is empty or 0 says nothing.
 
     Attributes:
-        kind: what the place is to the trainers; places that none of them tells apart are of one kind.
+        kind: kind of the place to the trainers; places that none of them tells apart are of one kind.
         watts: electricity that it takes while it is lent, beyond what it takes idle; 0: it counts for nothing.
     """
 
@@ -32,7 +32,7 @@ class Traits(NamedTuple):
 
 
 NO_TRAITS = Traits()
-"""The traits of a place of which nothing is said."""
+"""The traits of a place of which nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ class Place:
     """An idle node, or a part of one, that freetrain may lend, or lends already.
 
     Attributes:
-        name: of the place; the node's where it is all of it.
-        until_s: when it is expected to be taken back, UTC epoch seconds; None: not within the horizon.
+        name: name of the place; the node's where it is all of it.
+        until_s: time at which it is expected to be taken back, UTC epoch seconds; None: not within the horizon.
         holder: trainer that has it now; None: free.
     """
 

@@ -16,7 +16,7 @@ class Release:
 
     Attributes:
         why: the end of a sentence for the audit; empty: a policy decided so.
-        trainer: from this one only; None: from all.
+        trainer: the only trainer from which they are taken; None: from all.
     """
 
     nodes: tuple[str, ...]

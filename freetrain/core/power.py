@@ -15,7 +15,7 @@ class PowerDraw:
     """Watts of the site's nodes.
 
     Attributes:
-        usual_w: of a node of no kind that is named; 0: unknown.
+        usual_w: watts of a node of no kind that is named; 0: unknown.
         of_kind_w: feature, type of GPU or, in a replay, kind → of nodes with it.
     """
 
@@ -24,7 +24,7 @@ class PowerDraw:
 
     @property
     def is_known(self) -> bool:
-        """Whether anybody says what any node takes."""
+        """Whether the draw of any node is known."""
         return self.usual_w > 0 or any(self.of_kind_w.values())
 
     def of(self, names: Collection[str]) -> float:
@@ -33,7 +33,7 @@ class PowerDraw:
 
 
 NO_DRAW = PowerDraw()
-"""The draw of nodes is unknown."""
+"""Draw of nodes of which nothing is known."""
 
 
 def with_watts(

@@ -51,14 +51,14 @@ class Problem:
     """A decision problem: which trainer shall have which idle node.
 
     Attributes:
-        nodes: what there is to lend, lent nodes included.
-        trainers: who may have it, in order of admission.
-        horizon_s: how far ahead value is counted.
+        nodes: places that may be lent, lent ones included.
+        trainers: trainers that may have them, in order of admission.
+        horizon_s: seconds ahead for which value is counted.
         objective: name of what is maximised (see ``freetrain.core.objectives``).
-        past: trainer → what it has done and had so far, as far as the policy or a deadline needs to know it; where
-            neither does it is empty.
-        changes: how often a trainer is expected to change its size within the horizon: growing and shrinking are
-            charged so often.
+        past: trainer → its past, as far as the policy or a deadline needs to know it; where neither does it is
+            empty.
+        changes: number of times that a trainer is expected to change its size within the horizon: growing and
+            shrinking are charged so often.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -133,7 +133,7 @@ class Problem:
 
     @cached_property
     def known_values(self) -> dict[bytes, float]:
-        """Allocations that were valued → what they are worth: who decides asks for that, and who verifies."""
+        """Allocations that were valued → their worth: both a decision and its verification ask for it."""
         return {}
 
     @cached_property
@@ -163,7 +163,7 @@ class Problem:
 
     @cached_property
     def choices(self) -> Choices:
-        """On which kinds of nodes each trainer may be, and what it is worth there."""
+        """Choices of the trainers: the kinds of nodes on which each may be, and its worth there."""
         return choices_of(self.trainers, self._without_deadlines, self.classes, self.held, self._hurries)
 
     @cached_property

@@ -37,11 +37,11 @@ class Terms:
         scale_up_s: cost of growing, shape (trainers,); so are the other costs.
         known_end_s: cost of losing nodes at a time that was known; 0 for independent trainers.
         leaving_s: cost of each node that leaves at a time that was known; 0 for all others.
-        boot_s: how long a new node does nothing.
-        per_joule: what each must train for a joule of its nodes, in worth, shape (trainers,).
+        boot_s: seconds for which a new node does nothing.
+        per_joule: training that each must do for a joule of its nodes, in worth, shape (trainers,).
         kind: a number for each trainer, the same for those of which all this is the same, shape (trainers,).
         names_kinds: whether any of them names kinds of nodes that it may have.
-        warnings: what in the trainers is not as their owners may think.
+        warnings: sentences on trainers that are not as their owners may think.
     """
 
     worth: Table
@@ -90,7 +90,7 @@ def forget_terms() -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Same:
-    """The very same trainers: that they are is seen without a look at each of them."""
+    """A cache key that is equal for the very same tuple of trainers only, without a look at each of them."""
 
     trainers: tuple[Trainer, ...]
 

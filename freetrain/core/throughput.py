@@ -61,7 +61,7 @@ def rates(curve: Curve, most_nodes: int) -> NDArray[np.float64]:
 
 
 class ScalingModel(StrEnum):
-    """How the curve was continued beyond the measured points."""
+    """Model by which a curve was continued beyond the measured points."""
 
     MEASURED = "measured"
     AMDAHL = "amdahl"
@@ -73,9 +73,9 @@ class Observation:
     """Samples/s seen on some nodes.
 
     Attributes:
-        weight: how much it counts, for example the seconds it was observed for.
+        weight: weight among observations, for example the seconds it was observed for.
         kind: of the nodes, as the trainer's owner names it; empty: a kind without a name.
-        began_s: when it began, UTC epoch seconds; 0: that is not kept.
+        began_s: time at which it began, UTC epoch seconds; 0: that is not kept.
     """
 
     nodes: int
@@ -104,8 +104,8 @@ class FittedCurve:
 
     Attributes:
         curve: (nodes, samples/s) at every size asked for.
-        model: what continues it between and beyond the measured sizes.
-        coefficients: of the model, in seconds per sample.
+        model: model that continues it between and beyond the measured sizes.
+        coefficients: coefficients of the model, in seconds per sample.
         relative_error: root mean square of (model - measured) / measured over the measured sizes; if there are
             no more sizes than coefficients the model goes through all of them, and it says nothing (nan).
     """

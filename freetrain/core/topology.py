@@ -1,4 +1,4 @@
-"""Topology: the switches between the nodes, as far as a site tells them."""
+"""Topology: the switches between the nodes, as far as a site names them."""
 
 from __future__ import annotations
 

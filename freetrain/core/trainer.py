@@ -85,17 +85,17 @@ class Trainer:
         start_s: seconds lost when it starts from nothing.
         boot_s: seconds that a new node needs before it trains (launch, container, import, connect), while those
             that it has train on.
-        weight: how much its samples count beside other trainers'.
-        submitted_s: when it was submitted, UTC epoch seconds; None: before everything else.
+        weight: weight of its samples beside other trainers'.
+        submitted_s: time of its submission, UTC epoch seconds; None: before everything else.
         target_samples: samples after which it is complete; None: never.
-        deadline_s: when its owner wants it complete, UTC epoch seconds; None: no time is named.
+        deadline_s: time at which its owner wants it complete, UTC epoch seconds; None: no time is named.
         owner: its user; empty: unknown.
-        account: that is charged for it; empty: unknown.
-        choices: what kinds of nodes it may have, one entry at a time; None: any kind, one at a time.
+        account: account that is charged for it; empty: unknown.
+        choices: kinds of nodes that it may have, one entry at a time; None: any kind, one at a time.
         bytes_per_sample: bytes of its gradients / samples of a node in a step; 0: unknown. Policies that
             reserve bandwidth decide by it, and replays count what goes from leaf to leaf.
-        servers: how it uses parameter servers; None: its workers add up their gradients themselves.
-        task: what each of its tasks asks for of a node that a replay lends in parts, in Slurm's words; empty: what
+        servers: its use of parameter servers; None: its workers add up their gradients themselves.
+        task: request of each of its tasks to a node that a replay lends in parts, in Slurm's words; empty: what
             the replay gets. Elsewhere its submission says it.
     """
 
@@ -201,7 +201,7 @@ class Trainer:
 
 @dataclass(frozen=True, slots=True)
 class TrainerPast:
-    """What a trainer has done and had until now.
+    """Work that a trainer has done and nodes that it has had until now.
 
     Attributes:
         done_samples: samples that it has done, as its progress says.
@@ -221,7 +221,7 @@ class TrainerPast:
 NO_PAST = TrainerPast()
 """The past of a trainer of which nothing is known."""
 PAST_FIELDS = frozenset(field.name for field in fields(TrainerPast))
-"""What a policy may need of it."""
+"""Names of the fields of a trainer's past, which a policy may need."""
 
 
 def past_of_samples(done_samples: Mapping[str, float]) -> dict[str, TrainerPast]:

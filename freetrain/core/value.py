@@ -80,11 +80,11 @@ class UsefulTime:
     """Useful time of nodes, and what their ends cost; both of shape (trainers, classes).
 
     Attributes:
-        alone_s: how long the nodes of each class and of those that live longer are alive and no others, less what
-            independent trainers lose on each node that leaves then.
+        alone_s: seconds for which the nodes of each class and of those that live longer are alive and no others,
+            less what independent trainers lose on each node that leaves then.
         end_s: seconds that a trainer loses, once, when any nodes of the class leave, or of those before it that
             live as long; 0 for all but the last of these.
-        power: what the electricity of each node of the class counts from now until it leaves, in worth.
+        power: cost of the electricity of each node of the class from now until it leaves, in worth.
     """
 
     alone_s: Table

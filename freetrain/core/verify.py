@@ -74,7 +74,7 @@ def _outside_limits(problem: Problem, counts: Counts) -> Iterator[str]:
 
 
 def verify_placement(problem: Problem, counts: Counts, placement: Placement) -> tuple[str, ...]:
-    """Faults of a placer's nodes, one clause each; empty where they are what the counts say.
+    """Faults of a placer's nodes, one clause each; empty where they agree with the counts.
 
     Checked are: only nodes of the problem that are not due back, one owner per node, no migration, and as many
     nodes of each class for each trainer as it is to have.

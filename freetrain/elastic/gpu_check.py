@@ -47,7 +47,7 @@ _ABORT_TIMEOUT_S, _WORLD_TIMEOUT_S = 10.0, 120.0
 
 
 class NotPossibleError(Exception):
-    """This cannot be tried here; the text says why."""
+    """This cannot be tried here; the text is the reason."""
 
 
 def health(device: torch.device) -> str:
@@ -468,7 +468,7 @@ class CheckOutcome:
 
 
 def status_of(outcomes: Sequence[CheckOutcome]) -> int:
-    """0: all that was possible went well; 1: something did not; 2: nothing was possible."""
+    """Exit status: 0: all that was possible went well; 1: something did not; 2: nothing was possible."""
     verdicts = Counter(outcome.verdict for outcome in outcomes)
     if verdicts[CheckVerdict.FAILED] or verdicts[CheckVerdict.TIMED_OUT]:
         return FAILED_STATUS

@@ -1,4 +1,4 @@
-"""How patient the runtime is; every limit with its reason."""
+"""Timeouts of the runtime, every limit with its reason."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Timeouts:
 
     @classmethod
     def from_environment(cls) -> Timeouts:
-        """The defaults, or what the environment says; raises InputError if that is not such a number."""
+        """The defaults, or the environment's values; raises InputError if one is not such a number."""
         given = {}
         for field in fields(cls):
             name = _PREFIX + field.name.upper()

@@ -1,4 +1,4 @@
-"""What host and guest share: whole messages over a socket, each within a time, and the report on a question."""
+"""The channel of host and guest: whole messages over a socket, each within a time; the report on a question."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LENGTH = struct.Struct("!Q")
 _AT_ONCE = 1 << 20
 
 LONGEST_S = 86_400.0
-"""Sockets know no endless timeout; no wait is longer than this."""
+"""Longest wait, in seconds, as sockets know no endless timeout."""
 
 
 class Channel:
@@ -72,7 +72,7 @@ class Channel:
 
 
 class QuestionEnd(StrEnum):
-    """How a question to a guest ended."""
+    """Outcome of a question to a guest."""
 
     ANSWERED = "answered"
     RAISED = "raised"

@@ -41,7 +41,7 @@ def main(lifeline: int, imports: Sequence[str], memory_bytes: int | None, nicene
 
 
 def _end_with(lifeline: int) -> None:
-    """A host that is killed leaves no guest behind, even one that hangs and would never read the end."""
+    """End this process with its host, even if it hangs then and would never read the channel's end."""
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
     # The kernel sends SIGIO when the pipe is closed, which ends a process that does not handle it.
     # PR_SET_PDEATHSIG would not do: it sends its signal at the end of the thread that started the process.

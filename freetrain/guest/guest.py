@@ -90,7 +90,7 @@ class GuestProcess:
         self._end()
 
     def obituary(self) -> str:
-        """How it died and its last output, as a clause; for a process that has closed the channel."""
+        """Cause of its death and its last output, as a clause; for a process that has closed the channel."""
         try:
             how = _describe(self._process.wait(_DIES_WITHIN_S))
         except subprocess.TimeoutExpired:

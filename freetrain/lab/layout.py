@@ -14,7 +14,7 @@ from freetrain.errors import InputError, StateError, explained
 from freetrain.lab.options import LabOptions, People
 
 MAX_SOCKET_BYTES = 107
-"""Linux takes no longer path for a Unix socket."""
+"""Longest path that Linux takes for a Unix socket, in bytes."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.+@/-]+")
 # slurmstepd's socket is named by node, job and step, which are numbers of 32 bits.
@@ -25,10 +25,10 @@ _ALL_MAY_PASS = 0o111
 
 
 class LabLayout:
-    """Where a lab's files lie, all below one directory.
+    """Paths of a lab's files, all below one directory.
 
     Attributes:
-        parameters: what the lab was made with.
+        parameters: file of the options that the lab was made with.
         slurm_conf: Slurm's configuration; slurmdbd, slurmctld and slurmd look for theirs beside it.
         job_comp: the script that slurmctld calls at each end of a job.
         database_socket: the socket of MariaDB, which listens on nothing else.

@@ -25,7 +25,7 @@ from freetrain.lab.layout import LabLayout
 _TIMEOUT_S = 60.0
 _STARTED_S = 180.0
 SEARCH_PATH = ":".join(filter(None, (os.environ.get("PATH"), "/usr/local/sbin", "/usr/sbin", "/sbin")))
-"""Daemons lie where ordinary users do not look."""
+"""Search path of programs, with the folders of daemons, in which ordinary users do not look."""
 
 _APT = "apt install slurm-wlm slurmdbd munge mariadb-server"
 _ALWAYS = ("munged", "slurmctld", "slurmd", "scontrol", "sinfo", "scancel")
@@ -49,7 +49,7 @@ def environment(layout: LabLayout) -> dict[str, str]:
 
 
 def ask(layout: LabLayout, *command: str) -> subprocess.CompletedProcess[str]:
-    """Run one of Slurm's commands, and keep what it says; one that hangs has failed."""
+    """Run one of Slurm's commands, and keep its output; one that hangs has failed."""
     try:
         return subprocess.run(
             command,

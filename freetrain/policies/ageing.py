@@ -28,7 +28,7 @@ from freetrain.core.trainer import Trainer
 from freetrain.durations import show_duration
 
 PATIENCE_S = 86400.0
-"""The default: a day."""
+"""Default patience of a site, in seconds: a day."""
 _CRC_VALUES = 1 << 32
 
 

@@ -42,7 +42,7 @@ class AimedSizes:
         min_nodes: least size that is worth its electricity; without a price of it, the trainer's minimum.
         max_nodes: nodes with which they are worth most; 0: none are worth it.
         needed: nodes that the trainer's deadline asks for and that it may have; 0: none.
-        factor: how many times more these count.
+        factor: factor by which these count more.
     """
 
     min_nodes: Sizes

@@ -49,7 +49,7 @@ class BinaryProgramme:
 
 
 HIGHS = Guest(imports=(_MODULE,)).asking(f"{_MODULE}:solve")
-"""One for the whole process, as its start takes a while; it is started at the first question."""
+"""HiGHS as a guest, one for the whole process, as its start takes a while; it is started at the first question."""
 
 
 def solve_in_guest(
@@ -69,7 +69,7 @@ def solve_in_guest(
 
 
 def solve(programme: BinaryProgramme, *, left_s: Callable[[], float]) -> tuple[tuple[float, ...] | None, str]:
-    """Called in the guest: the variables, and what HiGHS says where it is not the proven optimum."""
+    """The variables, and HiGHS's status where they are not the proven optimum; called in the guest."""
     highs, count = quiet_highs(), len(programme.values)
     highs.setOptionValue("mip_rel_gap", 1e-6)
     highs.changeObjectiveSense(highspy.ObjSense.kMaximize)

@@ -14,9 +14,9 @@ from statistics import mean, stdev
 
 SEEDS = 20
 _NORMAL_975 = 1.959964
-"""97.5 % of a normal variable lies below it."""
+"""97.5 % quantile of the normal distribution."""
 _STUDENT_975 = (12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060)
-"""97.5 % of Student's variable of 1, 2, … degrees of freedom lies below it."""
+"""97.5 % quantiles of Student's distribution of 1, 2, … degrees of freedom."""
 COLUMNS = ("setting", "figure", "method", "against", "of the method", "of the other", "ratio", "±", "verdict")
 
 TableCell = str | int | float
@@ -46,7 +46,7 @@ class Experiment:
     """An experiment that is done seed by seed, each time with the same figures in the same order.
 
     Attributes:
-        run: what the methods come to with the trainings of a seed.
+        run: function from a seed to the methods' figures with its trainings.
         compared: methods, each with the one that it is held against.
     """
 
@@ -68,7 +68,7 @@ class Experiment:
         return ResultTable(self.title, COLUMNS, rows, (how, *self.notes))
 
     def _row(self, by_seed: Sequence[MethodFigures], method: str, against: str) -> tuple[TableCell, ...]:
-        """Means of both, the mean ratio with its 95 % interval, and what that says."""
+        """Means of both, the mean ratio with its 95 % interval, and the verdict by that."""
         pairs = [(figures.by_method[method], figures.by_method[against]) for figures in by_seed]
         ratio, half = (round(number, 3) for number in interval([own / other for own, other in pairs if other]))
         verdict = "no difference seen"
@@ -87,7 +87,7 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
 
 
 def student_975(degrees: int) -> float:
-    """97.5 % of Student's variable of so many degrees of freedom, one at least, lies below it."""
+    """97.5 % quantile of Student's distribution of so many degrees of freedom, at least one."""
     if degrees <= len(_STUDENT_975):
         return _STUDENT_975[degrees - 1]
     # Cornish and Fisher's expansion of Student's quantile: off by less than 0.002 from 9 degrees of freedom on.

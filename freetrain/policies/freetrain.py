@@ -19,7 +19,7 @@ from freetrain.policies.solver.trainer_types import types_of
 
 
 class Solver(StrEnum):
-    """Which solver decides."""
+    """Solver by which FreeTrain decides."""
 
     AUTO = "auto"
     """The exact dynamic programme where all nodes are alike, columns where they are not."""

@@ -30,9 +30,9 @@ class Need:
     """A fact that a policy has to know besides the problem.
 
     Attributes:
-        what: it, and who says it.
-        assumed: what is assumed where it is not known, a clause.
-        lack: what a training that lacks it names, as ``no target``.
+        what: the fact, and who states it.
+        assumed: assumption where it is not known, a clause.
+        lack: words for what is lacking, as ``no target``.
         is_lacked_by: whether a training lacks it; None: it is not a matter of trainings.
     """
 

@@ -37,7 +37,7 @@ class Stage(StrEnum):
     POLICY = "policy"
     """Number of nodes of each trainer."""
     PLACER = "placer"
-    """Which nodes."""
+    """Nodes of each trainer."""
     FINISHER = "finisher"
     """CPUs and memory of shared nodes."""
 
@@ -57,8 +57,8 @@ class Given:
     """Arguments that an entry may be made with.
 
     Attributes:
-        name: the policy's, with its options.
-        options: those of the policy, by name; what is missing has its default.
+        name: name of the policy, with its options.
+        options: options of the policy, by name; those that are missing have their defaults.
     """
 
     name: str
@@ -73,8 +73,8 @@ class PolicyOption:
     """An option of a policy.
 
     Attributes:
-        name: in ``[decide.POLICY]`` and behind the policy's name.
-        words: those that it may be, the default first; none: it is a duration.
+        name: key in ``[decide.POLICY]`` and behind the policy's name.
+        words: words that it may be, the default first; none: it is a duration.
     """
 
     name: str
@@ -343,7 +343,7 @@ class About:
     """A policy, placer or finisher that can be chosen, in words.
 
     Attributes:
-        heeds: what of the objective it heeds; empty: nothing of it is its business.
+        heeds: parts of the objective that it heeds; empty: none.
         options: behind a policy's name, as ``utility=linear|log|fair``.
     """
 

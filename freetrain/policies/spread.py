@@ -14,7 +14,7 @@ from freetrain.core.terms import Sizes, Table
 from freetrain.policies.solver.knapsack import best_sizes, price_out
 
 _EVENLY = 4
-"""Where nodes are given out evenly, each trainer gets this part of what it lacks in a round (one fourth)."""
+"""Parts of what a trainer lacks where nodes are given out evenly: in a round it gets one of them, one fourth."""
 
 
 def spread(problem: Problem, sizes: Sizes, *, evenly: bool = False) -> Counts:
@@ -60,7 +60,7 @@ def _grow_in_turn(problem: Problem, counts: Counts, change: Sizes, growing: NDAr
 def _grow_in_rounds(
     problem: Problem, counts: Counts, change: Sizes, growing: NDArray[np.int64], parts: int
 ) -> None:
-    """First what each trainer needs at least, then a part of what it lacks, and so on, so that all get some."""
+    """Give each trainer what it needs at least, then a part of what it lacks, and so on, so that all get some."""
     choices, joins, wanted = problem.choices, problem.joins, problem.held_nodes + change
     reach = np.zeros(len(wanted), dtype=np.int64)
     np.add.at(reach, choices.trainer, (joins * problem.capacity).sum(axis=1))
@@ -135,7 +135,7 @@ def _take(available: NDArray[np.int64], nodes: int) -> NDArray[np.int64]:
 
 
 def best_by_tables(problem: Problem, values: Table, solver: str, notes: tuple[str, ...] = ()) -> Allocation:
-    """The sizes of largest total value, exactly; then the nodes of each class, the long-lived ones to who grows.
+    """Sizes of largest total value, exactly; then nodes of each class, the long-lived ones to those that grow.
 
     Values are the policy's own, so freetrain's bound says nothing of them and none is claimed.
     """

@@ -49,7 +49,7 @@ class Placer(Protocol):
 
 @runtime_checkable
 class Explaining(Protocol):
-    """A placer that says what it weighed."""
+    """A placer that explains what it weighed."""
 
     def explain(self, placement: Placement) -> Iterable[str]:
         """Sentences for the decision's record."""
@@ -85,7 +85,7 @@ class AsAsked:
     """The finisher that gives each task what it asks for."""
 
     def finish(self, node: SharedNode) -> Mapping[str, Amount]:
-        """Nothing more than that."""
+        """Nothing beyond what the tasks ask for."""
         return {}
 
 

@@ -186,7 +186,7 @@ class WholeOrder(torch.utils.data.Sampler[int]):
 
 
 def note_loader(loader: DataLoader[Any]) -> None:
-    """The script has made this loader: which epoch it sets is to be known also of a sampler of its own."""
+    """Note a loader of the script's: the epoch that it sets is to be known also of a sampler of its own."""
     kind: Any = type(divided_by(loader))
     set_epoch = getattr(kind, "set_epoch", None)
     if set_epoch is None or hasattr(set_epoch, "notes"):

@@ -53,17 +53,17 @@ class Adoption:
     # -- what the script does
 
     def note_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
-        """The script has made this optimizer."""
+        """Note an optimizer that the script has made."""
         optimizer.register_step_pre_hook(self.before_step)
         self.optimizers.append(optimizer)
 
     def note_carried(self, item: Stateful) -> None:
-        """The script has made this item; some call the constructors of several classes above them."""
+        """Note an item that the script has made, once: some call the constructors of several base classes."""
         if all(item is not other for other in self.carried):
             self.carried.append(item)
 
     def note_module(self, module: torch.nn.Module) -> None:
-        """The script has made this module, or a copy."""
+        """Note a module that the script has made, or a copy, until the first batch is taken."""
         if self._before is None:
             self._modules.append(weakref.ref(module))
 
@@ -92,13 +92,13 @@ class Adoption:
             raise NotAdoptedError("an optimizer steps outside a loop over the loader with which training began")
 
     def before_clipping(self, parameters: Sequence[torch.Tensor]) -> None:
-        """Sums are clipped, and not a rank's own gradients."""
+        """Sum gradients before they are clipped, so that sums are clipped and not a rank's own gradients."""
         self.note_sums()
         if not self.is_rehearsing and self._loop is not None:
             self._loop.sum_gradients_of(parameters)
 
     def note_sums(self, _: object = None) -> None:
-        """From here on to the end of the batch gradients are sums; the training's scalers make them so, too."""
+        """Note that gradients are sums up to the batch's end; the training's scalers make them so, too."""
         self._has_sums = True
 
     def before_exchange(self, name: str, tensors: Sequence[torch.Tensor]) -> None:
@@ -209,7 +209,7 @@ class Adoption:
 
     @contextlib.contextmanager
     def _in_batch(self) -> Iterator[None]:
-        """What the script does with a batch that it rehearses with."""
+        """A context for the script's work on a batch of its rehearsal: notes reads of gradients."""
         self._is_in_batch, self._has_sums = True, False
         try:
             with noticing_reads_of_gradients(self._note_read):
@@ -276,7 +276,7 @@ class Adoption:
         yield from self._loop.batches
 
     def _epoch_of_script(self, loader: DataLoader[Any]) -> int:
-        """As the script says with ``set_epoch``; without, its loops over the loader are counted."""
+        """The script's epoch, as set with ``set_epoch``; without, the number of loops over the loader so far."""
         epoch = epoch_set(divided_by(loader))
         return self._loops if epoch is None else epoch
 
@@ -324,7 +324,7 @@ class ModuleBeside:
         self._module, self._trained = module, trained
 
     def state_dict(self) -> dict[str, Any]:
-        """Its parameters and buffers, live."""
+        """The module's parameters and buffers, live, without those of the models."""
         tensors = self._module.state_dict(keep_vars=True)
         return {
             name: tensor.detach()
@@ -340,7 +340,7 @@ class ModuleBeside:
 def modules_beside(
     models: Iterable[torch.nn.Module], made: Sequence[torch.nn.Module | None]
 ) -> list[ModuleBeside]:
-    """What holds tensors beside the models: of these modules those that no other of them contains."""
+    """Modules that hold tensors beside the models: those of ``made`` that no other of them contains."""
     trained = {id(tensor) for model in models for tensor in itertools.chain(model.parameters(), model.buffers())}
     there = dict.fromkeys(module for module in made if module is not None)
     inner = {child for module in there for child in module.modules() if child is not module}

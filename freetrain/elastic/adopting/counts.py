@@ -64,7 +64,7 @@ class ScriptCounts:
             self._check_loops()
 
     def _check_loops(self) -> None:
-        """A number that only an iterator knows cannot be put back, nor can a newcomer get it."""
+        """Refuse numbers that only an iterator knows: they cannot be put back, nor can a newcomer get them."""
         for name, value in self._at_most.items():
             if self._values.get(name, value) > value:
                 variable = name.rpartition(".")[2]

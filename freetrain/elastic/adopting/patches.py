@@ -1,4 +1,4 @@
-"""What of torch an adopted script finds replaced: one table."""
+"""Parts of torch that are replaced for an adopted script: one table."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _noting_model(adoption: Adoption) -> Original:
 
 
 def _then(original: Original, note: Callable[[Any], None]) -> Original:
-    """The original method, after which its object is noted."""
+    """A replacement that calls the original method and then notes its object."""
 
     def method(item: Any, *args: Any, **kwargs: Any) -> None:
         original(item, *args, **kwargs)

@@ -1,4 +1,4 @@
-"""Which samples come next, and how they are fetched.
+"""Data of a training: the samples that come next, and how they are fetched.
 
 The position in the data moves by whole steps of the whole world, and only when a step is complete: neither a
 change of the world nor a lost rank makes a sample be seen twice or missed. A world's ranks take contiguous

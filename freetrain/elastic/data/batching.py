@@ -1,4 +1,4 @@
-"""How many samples a step takes, which come next, whose they are, and the batches of the step under way."""
+"""Batching: samples per step, their order, the ranks' shares of them, and the batches of the step under way."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class Sampler:
         return Permutation(self.samples, f"{self.seed}/{self.epoch}").places(start, stop)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where it stands."""
+        """Position in the epochs, by name."""
         return {"epoch": self.epoch, "position": self.position, "seed": self.seed, "batches": self.batches}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -226,7 +226,7 @@ class StepBatches(ABC):
         self._is_stale = True
 
     def restart(self) -> None:
-        """The world, the epoch or the position is another one."""
+        """Start again, as the world, the epoch or the position is another one."""
         self._is_stale = True
 
     def next(self, world: World) -> tuple[Draw, Any] | None:
@@ -250,7 +250,7 @@ class StepBatches(ABC):
 
     @abstractmethod
     def batches_per_epoch(self, world_size: Callable[[], int]) -> int:
-        """How many there are in this epoch in a world of this size, which is asked for only where it matters."""
+        """Number of batches in this epoch in a world of this size, which is asked for only where it matters."""
 
     def close(self) -> None:
         """Fetch no more."""

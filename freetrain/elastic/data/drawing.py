@@ -42,7 +42,7 @@ class Drawing(StepBatches):
     """Batches of samples that can be asked for by number."""
 
     def batches_per_epoch(self, world_size: Callable[[], int]) -> int:
-        """How many there are in this epoch, if the world does not change."""
+        """Number of batches in this epoch, if the world does not change."""
         sampler = self._sampler
         per_batch = self.batch.samples if isinstance(self.batch, FixedBatch) else self.batch.per_step(world_size())
         left = sampler.samples - sampler.position

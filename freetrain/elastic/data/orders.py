@@ -1,4 +1,4 @@
-"""Which batches a script wants of its data, as its DataLoader says."""
+"""Orders of batches: the batches that a script wants of its data, by its DataLoader."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ENDLESS = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class BatchOrder:
-    """Which batches the script wants of its data."""
+    """Order and size of the batches that the script wants of its data."""
 
     samples: int  # in an epoch; of data that can only be read in order, more than there ever are
     batch: FixedBatch | ScaledBatch  # samples per batch

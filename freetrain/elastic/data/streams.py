@@ -47,7 +47,7 @@ class Streaming(StepBatches):
     # -- what is carried along
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the data stands before the step under way."""
+        """State of the data before the step under way."""
         # Within a step the data is further than the training, which goes on from where the step began if
         # it is lost.
         knows = self._is_stateful and self._has_read and not self.taken
@@ -62,7 +62,7 @@ class Streaming(StepBatches):
     # -- batches
 
     def restart(self) -> None:
-        """The world, the epoch or the position is another one."""
+        """Start again, as the world, the epoch or the position is another one."""
         self.load_state_dict(self.state_dict())
 
     def _take(self, world: World) -> tuple[Draw, Any] | None:
@@ -77,7 +77,7 @@ class Streaming(StepBatches):
         return draw, self._collate([items[place] for place in mine])
 
     def batches_per_epoch(self, world_size: Callable[[], int]) -> int:
-        """Not known before the end."""
+        """Raise TypeError: the number is not known before the end."""
         raise TypeError("data that can only be read in order has no length")
 
     def _begin(self, world: World) -> None:

@@ -50,7 +50,7 @@ class Feeder:
         self._watch_optimizers()
 
     def release(self, generation: Generation) -> None:
-        """This generation follows: its members need no more."""
+        """Stop feeding the members of this generation, which follows: they need no more."""
         for name in self._feeds.keys() & set(generation.members):
             self._feeds.pop(name).end()
         self._watch_optimizers()

@@ -29,7 +29,7 @@ _CONNECT_TIMEOUT_S = 5.0
 
 
 class FeedError(Exception):
-    """Something cannot be fed; the text says what."""
+    """Something cannot be fed; the text names it."""
 
 
 class LinkLostError(FeedError):
@@ -177,7 +177,7 @@ def _available_bytes() -> int:
 
 @dataclass(frozen=True, slots=True)
 class FeedOffer:
-    """Where a newcomer can be fed, and by which member."""
+    """A newcomer's offer to be fed: its address and memory, and the member that is to feed it."""
 
     source: str  # the member that it wants to be fed by
     host: str  # its machine

@@ -67,7 +67,7 @@ def wants_to_be_fed(state: TrainingState) -> bool:
 
 
 def why_not_fed(state: TrainingState) -> str | None:
-    """Why a newcomer could not follow the others' updates exactly; None: it can."""
+    """Reason why a newcomer could not follow the others' updates exactly; None: it can."""
     for optimizer in state.optimizers:
         # Not isinstance(): a subclass may do anything in its step.
         if type(optimizer) not in _OPTIMIZERS:
@@ -216,7 +216,7 @@ class Newcomer:
             return None
 
     def _take_all(self, link: Link, source: str, packet: Packet) -> None:
-        """Take what comes until the source says that it was all."""
+        """Take what comes until the source's message that it was all."""
         parts = StateParts(self._state)
         while not self._is_out(self._session.view):
             message = link.receive(_LOOK_S)

@@ -24,7 +24,7 @@ from freetrain.elastic.worlds.exchange import bytes_of
 
 _PLAIN = (int, float, bool, str, type(None))
 Slot: TypeAlias = tuple[int, list[int], str, str]
-"""Where a tensor is: offset in bytes, shape, type, kind of the device that it came from."""
+"""Place of a tensor in a packet: offset in bytes, shape, type, kind of the device that it came from."""
 
 # Torch views memory as a type only where it is aligned for that.
 _ALIGN_BYTES = 64
@@ -77,7 +77,7 @@ class StateParts:
         return dict(zip(gradients, slots, strict=True))
 
     def put(self, index: int, packet: Packet) -> dict[str, Any]:
-        """One part."""
+        """Put one part into the packet; returns its description."""
         slots: dict[str, Slot] = {}
         plain: dict[str, Any] = {}
         for name, value in self._known(index).items():
@@ -94,7 +94,7 @@ class StateParts:
     # -- at the newcomer
 
     def take(self, part: Mapping[str, Any], packet: Packet) -> None:
-        """One part as the source has it."""
+        """Take one part out of the packet, as the source has it."""
         parameter = self.parameters[part["index"]]
         mine, value = local(parameter), packet.at(part["value"])
         if value.shape != mine.shape or value.dtype != mine.dtype:
@@ -161,7 +161,7 @@ class Packet:
 
     @property
     def room_bytes(self) -> int:
-        """How much more there is room for."""
+        """Bytes of the memory that are still free."""
         return self._memory.numel() - self.used_bytes
 
     def put(self, tensor: torch.Tensor) -> Slot:

@@ -1,4 +1,4 @@
-"""Who belongs to the trainer: how a worker comes, stays and goes.
+"""Membership in a trainer: how a worker comes, stays and goes.
 
 A worker writes its member record and starts a watcher, a thread beside the training. The watcher leaves
 heartbeats, looks at the directory up to a hundred times a second, records members that are lost, and proposes

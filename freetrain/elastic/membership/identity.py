@@ -19,10 +19,10 @@ MEMBER_VARIABLE = "FREETRAIN_MEMBER"
 AGENT_VARIABLE = "FREETRAIN_AGENT"
 REPLICA_VARIABLE = "FREETRAIN_REPLICA"
 SERVER_VARIABLE = "FREETRAIN_SERVER"
-"""Set for a process that is to add up the gradients of the others."""
+"""Environment variable of a process that is to add up the gradients of the others."""
 
 MAIN_VARIABLE = "FREETRAIN_MAIN"
-"""Set for a worker whose adopted script is rank 0 for as long as it lives."""
+"""Environment variable of a worker whose adopted script is rank 0 for as long as it lives."""
 
 ADDRESS_VARIABLE = "FREETRAIN_ADDRESS"
 # Slurm tells every task the switches above its node.
@@ -47,7 +47,7 @@ def new_id() -> str:
 
 
 def given_by_slurm() -> dict[str, int]:
-    """CPUs and memory of the node that this process may use, as far as Slurm says so."""
+    """CPUs and memory of the node that this process may use, as far as Slurm has set them."""
     given = {name: _number_in(variable) for name, variable in _GIVEN_VARIABLES.items()}
     return {name: number for name, number in given.items() if number is not None}
 
@@ -60,7 +60,7 @@ def _number_in(variable: str) -> int | None:
 
 @lru_cache(maxsize=1)
 def this_address() -> str:
-    """How other hosts reach this one: by the environment, else by name, else by the address of its way out."""
+    """Address by which other hosts reach this one: the environment's, else its name, else that of its way out."""
     # On many machines the own name leads to the loopback interface, which others cannot reach.
     named = os.environ.get(ADDRESS_VARIABLE) or socket.gethostname()
     return named if _interface_of(named) else _outward_address() or named
@@ -146,7 +146,7 @@ def is_server() -> bool:
 
 
 def why_foreign(member: Member, newcomer: Member) -> str | None:
-    """Why this newcomer does not fit in with a member; None if it does."""
+    """Reason why this newcomer does not fit in with a member; None if it does."""
     difference = _difference(member, newcomer)
     if difference or newcomer.shards == member.shards:
         return difference
@@ -158,7 +158,7 @@ def why_foreign(member: Member, newcomer: Member) -> str | None:
 
 
 def why_foreign_to(view: View, member: Member) -> str | None:
-    """Why this member does not fit in with the members that are there; None if it does."""
+    """Reason why this member does not fit in with the members that are there; None if it does."""
     reasons = (_difference(view.members[id_], member) for id_ in view.present if id_ in view.ranks)
     return next(filter(None, reasons), None)
 

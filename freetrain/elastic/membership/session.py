@@ -132,7 +132,7 @@ class Session:
         """Leave the present world, if any, and form the next one that this worker is part of.
 
         Args:
-            broke_with: why the present world does not hold; None if it changes as planned.
+            broke_with: reason why the present world does not hold; None if it changes as planned.
             step: the last completed step.
             on_generation: called with the one to form, before this worker waits for others.
         """

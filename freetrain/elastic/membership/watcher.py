@@ -1,4 +1,4 @@
-"""The thread beside the training: who is alive, slow or hung, what the directory shows, and what follows."""
+"""The thread beside the training: members that are alive, slow or hung, the directory's view, what follows."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Liveness:
 
 @dataclass(frozen=True, slots=True)
 class WorkerProgress:
-    """How far a worker is."""
+    """Progress of a worker in its world, as its heartbeats carry it."""
 
     generation: int = 0  # number of its world; 0 before the first
     started: int = 0  # sums, broadcasts and the like that it has begun in that world; all begin the same ones
@@ -276,7 +276,7 @@ class Watcher:
             log.warning("%s The training goes on as soon as %s can be used again.", what, self._directory.root)
 
     def _rest_s(self, look_s: float) -> float:
-        """How long to rest after a look that took so long."""
+        """Seconds to rest after a look that took ``look_s`` seconds."""
         # Until the next beat at most: a look may have been long because the process was stopped in it.
         share = 1 if time.monotonic() < self._hurries_until_s else _LOOK_SHARE
         return min(max(self._timeouts.poll_s, share * look_s), self._timeouts.beat_s)
@@ -385,7 +385,7 @@ class Watcher:
             world.cut()
 
     def _patience_s(self, world: World, view: View) -> float | None:
-        """How long the main thread may try to get out by itself; None: this world is as it should be."""
+        """Seconds that the main thread may try to get out by itself; None: this world is as it should be."""
         # Also where a newer generation has come already: members still in this world would keep it waiting.
         broken = world.generation.number in view.broken_numbers
         if broken or any(id_ in view.gone for id_ in world.generation.everyone):

@@ -118,7 +118,7 @@ class TrainerDirectory:
         create_json(self._members / f"{member}.ready", {})
 
     def is_gone(self, member: str) -> str | None:
-        """Why the member is gone; None if it is not."""
+        """Reason why the member is gone; None if it is not."""
         path = self._members / f"{member}.gone"
         return _reason_in(path) if path.exists() else None
 
@@ -142,7 +142,7 @@ class TrainerDirectory:
         create_json(self._members / f"{replica}.meeting", document)
 
     def meeting_of(self, replica: str) -> dict[str, Any] | None:
-        """Where they meet; None if that is not published yet."""
+        """The place where the replica's workers meet, as published; None if it is not published yet."""
         return read_json(self._members / f"{replica}.meeting")
 
     # -- generations
@@ -294,7 +294,7 @@ class TrainerDirectory:
         return holder is not None and not view.current and holder not in view.members
 
     def _main(self) -> tuple[int, str | None]:
-        """How often a member's script became rank 0, and the latest of these members."""
+        """Number of times that a member's script became rank 0, and the latest of these members; None: none."""
         turn = max((int(name) for name in _with_suffix(names_in(self._members), ".main")), default=0)
         document = read_json(self._members / f"{turn:08d}.main") if turn else None
         return turn, str(document.get("member")) if document else None
@@ -304,7 +304,7 @@ class TrainerDirectory:
         create_json(self._not_adopted_path, {"reason": reason})
 
     def why_not_adopted(self) -> str | None:
-        """Why the trainer's script cannot be adopted; None as far as it can."""
+        """Reason why the trainer's script cannot be adopted; None if none is recorded."""
         return _reason_in(self._not_adopted_path) if self._not_adopted_path.exists() else None
 
     # -- requests to agents, and what became of the agents
@@ -357,7 +357,7 @@ def _generation_name(number: int) -> str:
 
 
 def _reason_in(path: Path) -> str:
-    """Why a member is gone or refused, as this file says."""
+    """Reason in a file on a member that is gone or refused, or the like; empty: the file names none."""
     return str((read_json(path) or {}).get("reason", ""))
 
 

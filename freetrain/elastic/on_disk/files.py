@@ -139,7 +139,7 @@ def names_in(folder: Path) -> list[str]:
 
 
 def why_distrusted(path: Path) -> str | None:
-    """Why this file must not be loaded (its owner or mode lets others write it), or None."""
+    """Reason why this file must not be loaded (its owner or mode lets others write it); None: it may be."""
     facts = path.stat()
     if facts.st_uid not in (os.geteuid(), 0):
         return f"{path} belongs to user {facts.st_uid}, not to you"
@@ -149,7 +149,7 @@ def why_distrusted(path: Path) -> str | None:
 
 
 def make_folder(folder: Path, mode: int = 0o700) -> None:
-    """Create the folder, by default for this user alone, or say why that cannot be."""
+    """Create the folder, by default for this user alone; raises DirectoryError if that cannot be."""
     try:
         folder.mkdir(mode=mode, parents=True, exist_ok=True)
     except FileExistsError as error:

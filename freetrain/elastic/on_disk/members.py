@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 LOCAL_RANK_VARIABLE, LOCAL_WORLD_SIZE_VARIABLE = "FREETRAIN_LOCAL_RANK", "FREETRAIN_LOCAL_WORLD_SIZE"
-"""A worker's place on its node, and how many there are. Under torchrun's names, which come with others, libraries
-would take this for a run of torchrun."""
+"""Variables with a worker's place on its node, and the number of workers there. Under torchrun's names, which come
+with others, libraries would take this for a run of torchrun."""
 
 RecordT = TypeVar("RecordT", bound="Member | Generation")
 Document = TypeVar("Document", bound="DataclassInstance")
@@ -63,7 +63,7 @@ class Member:
 # Without slots: cached properties have their values in __dict__.
 @dataclass(frozen=True)
 class Generation:
-    """One world: who is in it, in order of rank, and where its store is."""
+    """One world: its members in order of rank, and the place of its store."""
 
     number: int  # counts up; a higher number supersedes all lower ones
     members: tuple[str, ...]  # ids of the workers, in order of rank
@@ -117,7 +117,7 @@ def this_host() -> str:
 
 
 def start_ticks(pid: int) -> int:
-    """When the process started, in clock ticks after boot; 0 if there is none or it is a zombie."""
+    """Start time of the process, in clock ticks after boot; 0 if there is none or it is a zombie."""
     line = _text(Path(f"/proc/{pid}/stat"))
     if line is None:
         return 0

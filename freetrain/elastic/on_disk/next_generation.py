@@ -40,7 +40,7 @@ class View:
 
     @property
     def staying(self) -> tuple[str, ...]:
-        """Those of them that do not leave."""
+        """Current workers that do not leave, in order of rank."""
         return tuple(id_ for id_ in self.current if id_ not in self.leaving)
 
     @property
@@ -55,7 +55,7 @@ class View:
 
     @property
     def present(self) -> tuple[str, ...]:
-        """All that joined and are not gone."""
+        """Members that joined and are not gone."""
         return tuple(id_ for id_ in self.members if id_ not in self.gone)
 
     @property
@@ -133,7 +133,7 @@ def members_missing(view: View, min_members: int) -> int:
 
 
 def _cause(view: View) -> str:
-    """Why the world changes: start, loss, leave, join, or a world that broke with nobody missing."""
+    """Cause of the world's change: start, loss, leave, join, or broken, which is a world with nobody missing."""
     if not view.current:
         return "start"
     if any(id_ in view.gone for id_ in view.everyone):

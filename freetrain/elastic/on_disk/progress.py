@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, TypeAlias
 from freetrain.elastic.on_disk.files import append_line
 
 MAX_LINE_BYTES = 16_384
-"""Far more than the runtime writes."""
+"""Longest line that is believed, in bytes: far more than the runtime writes."""
 
 MAX_NODES = 100_000
 # A line is flat; what is nested thousands deep would exhaust the parser's stack.

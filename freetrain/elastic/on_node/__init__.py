@@ -1,4 +1,4 @@
-"""What a fragment runs on its node: an agent that starts workers and takes them out of the training in time.
+"""The agent that a fragment runs on its node: it starts workers and takes them out of the training in time.
 
 ``freetrain run`` is the agent. It needs no torch, so that it starts at once, and it trains nothing: workers are
 processes of the user's script. A signal (SIGTERM from Slurm's preemption) makes them leave at the next step

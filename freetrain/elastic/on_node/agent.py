@@ -360,7 +360,7 @@ class ScriptRanks:
         self._due_s = 0.0
 
     def environment(self, name: str, index: int) -> Mapping[str, str]:
-        """What torchrun would say to this worker, the script's rank and the number of ranks included."""
+        """Variables that torchrun would set for this worker, the script's rank and number of ranks included."""
         is_main = self._directory.claim_main(name)
         self._started += 1
         # Any but 0 does: once it trains the script hears its rank in the world, and only rank 0 writes.

@@ -44,7 +44,7 @@ class Freezer:
 
 @dataclass(frozen=True, slots=True)
 class _FreezeState:
-    """What one run of a task leaves to the next."""
+    """State that one run of a task leaves to the next."""
 
     run: int = 0  # its number, which names its directory
     image: int = 0  # the run whose directory has the newest save; 0: there is none
@@ -99,7 +99,7 @@ class FrozenTask:
         return ExitCode.TRY_AGAIN
 
     def _save(self, program: Worker) -> str:
-        """What went wrong, in a few words; empty: the program is saved."""
+        """Save the program; returns the error in a few words, empty if it is saved."""
         until_s = time.monotonic() + self._freezer.within_s
         saving = self._start(self._freezer.save, "save", pid=program.pid)
         while (status := saving.poll()) is None:

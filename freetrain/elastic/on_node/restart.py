@@ -43,7 +43,7 @@ _IMPORT_TIMEOUT_S = 120.0
 # Until a new world's first step: a pause is known as exactly as this.
 _FIRST_STEP_POLL_S = 0.2
 LAST_NUMBER = r"(\d+)\D*$"
-"""The last whole number of a line."""
+"""Pattern for the last whole number of a line."""
 
 # A script's log may be of any length, and is looked at every few seconds.
 _TAIL_BYTES = 65_536
@@ -120,7 +120,10 @@ class RestartAgent:
         return self._generation is None or view.number > self._generation.number
 
     def _look_at_workers(self, view: View) -> AgentEnd | None:
-        """All ended well: complete. A worker failed: wait whether another node is to blame, else restart all."""
+        """The end of this agent after a look at its workers; None: it goes on.
+
+        All ended well: complete. One failed: wait whether another node is to blame, else restart all.
+        """
         self._progress.look()
         statuses = [worker.poll() for worker in self._workers]
         if self._workers and all(status == 0 for status in statuses):
@@ -229,7 +232,7 @@ def torchrun_environment(view: View, me: str, index: int, run_id: str) -> Mappin
 
 
 def _with_port(proposal: Proposal) -> Generation:
-    """A generation whose store rank 0's script opens: on a port that is free now."""
+    """The generation of a proposal, whose store rank 0's script opens, on a port that is free now."""
     with socket.socket() as probe:
         # If another process takes it before the script does, the workers fail and the next world has another.
         probe.bind(("", 0))
@@ -243,7 +246,7 @@ def _why_foreign(newcomer: Member) -> str | None:
 
 
 class RestartProgress:
-    """Writes what the first agent of each generation sees, with the script's steps if a file tells them."""
+    """Writes what the first agent of each generation sees, with the script's steps if a file has them."""
 
     def __init__(
         self,
@@ -334,13 +337,13 @@ class RestartProgress:
 
 @dataclass(frozen=True, slots=True)
 class WatchedSteps:
-    """Steps as a file tells them."""
+    """Steps of the script, as read from a file."""
 
     path: Path  # the file
     pattern: re.Pattern[str]  # its first group is the number of steps completed; the last line that has it counts
 
     def latest(self) -> int | None:
-        """The number of steps completed; None: the file is not there, or does not say."""
+        """The number of steps completed; None: the file is not there, or does not have it."""
         found = next(filter(None, map(self.pattern.search, reversed(self._last_lines()))), None)
         try:
             return int(found.group(1)) if found else None

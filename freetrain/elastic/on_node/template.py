@@ -35,7 +35,7 @@ from freetrain.errors import InputError
 
 MODULE = "freetrain.elastic.on_node.template"
 SOCKET_VARIABLE = "FREETRAIN_TEMPLATE_SOCKET"
-"""The number of the socket to the agent."""
+"""Environment variable with the number of the socket to the agent."""
 
 PACKET_BYTES = 65_536
 # Between two looks whether a worker has ended: as often as the agent itself looks.
@@ -130,7 +130,7 @@ def imported_by(path: Path, folder: Path) -> Iterator[tuple[str, Sequence[str]]]
 
 
 def _imports_at_top(path: Path) -> Iterator[tuple[str, Sequence[str]]]:
-    """Nothing of what cannot be read."""
+    """Modules that a file imports at its top, each with the names taken from it; none if it cannot be read."""
     with contextlib.suppress(OSError, SyntaxError, ValueError):
         for statement in ast.parse(path.read_bytes()).body:
             if isinstance(statement, ast.Import):
@@ -168,7 +168,7 @@ def main() -> None:
 
 
 def why_not_forked() -> str | None:
-    """Why processes forked from this one might not work; None: they do."""
+    """Reason why processes forked from this one might not work; None: they do."""
     others = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
     if others:
         return f"an import started the thread {others[0]}"

@@ -23,7 +23,7 @@ from freetrain.errors import explained
 log = logging.getLogger(__name__)
 
 END_TIMEOUT_S = 20.0
-"""How long workers may take to end, if nothing else is asked for."""
+"""Seconds that workers may take to end, if nothing else is asked for."""
 
 # How long a template may take to fork; a new process is started otherwise.
 _FORK_TIMEOUT_S = 10.0
@@ -48,7 +48,7 @@ class AgentOptions:
 
 @dataclass(frozen=True, slots=True)
 class AgentEnd:
-    """How an agent ended: exit status and the reason in words."""
+    """End of an agent: exit status and the reason in words."""
 
     status: int
     reason: str
@@ -151,11 +151,11 @@ class Template:
 
     @property
     def runs(self) -> bool:
-        """Whether it is there."""
+        """Whether its process runs."""
         return self._process.poll() is None
 
     def look(self, timeout_s: float = 0.0) -> None:
-        """Take note of what it says, waiting so long for a first word."""
+        """Take note of its messages, waiting so long for a first one."""
         with contextlib.suppress(ConnectionError):  # it has ended
             while select.select([self._socket], [], [], timeout_s)[0]:
                 packet = self._socket.recv(template.PACKET_BYTES)
@@ -234,7 +234,7 @@ def count_gpus() -> int:
 
 
 def torchrun_variables(rank: int, world: int, local_rank: int, local_world: int, run_id: str) -> Mapping[str, str]:
-    """What torchrun says to a worker where there is no other node; nobody listens at the address."""
+    """Variables that torchrun sets for a worker where there is no other node; nobody listens at the address."""
     facts = {
         "RANK": rank,
         "WORLD_SIZE": world,

@@ -1,4 +1,4 @@
-"""What a training script sees: a loop that it keeps (``Loop``), or one whose steps the runtime makes (``Run``).
+"""Interface for training scripts: a loop that is theirs (``Loop``), or steps that the runtime makes (``Run``).
 
 A step goes like this: the script takes batches and calls ``backward()``; before its optimizer steps, a hook adds
 the gradients up over the ranks; when the script takes the next batch the step is concluded, and if the world has

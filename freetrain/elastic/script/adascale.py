@@ -68,7 +68,7 @@ class AdaScale:
         optimizer.register_step_post_hook(self._after_step)
 
     def follows(self, optimizer: torch.optim.Optimizer) -> bool:
-        """Whether it is this one's learning rates that follow."""
+        """Whether it scales the learning rates of this optimizer."""
         return optimizer is self._optimizer
 
     def squared_norm(self, gradients: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> torch.Tensor:
@@ -81,8 +81,8 @@ class AdaScale:
 
         Args:
             local: Σ wᵢ ‖gᵢ‖² over the ranks.
-            samples: of the step, over all ranks.
-            ranks: those with samples.
+            samples: samples of the step, over all ranks.
+            ranks: number of ranks with samples.
         """
         scale = samples / self._at_batch
         summed = ((parameter, parameter.grad) for parameter in self._group_of if parameter.grad is not None)
@@ -104,7 +104,7 @@ class AdaScale:
         self._average = NoiseAverage(**state_dict["average"])
 
     def _before_step(self, *_: Any) -> None:
-        """Steps that follow others' updates, as a newcomer makes them, have the others' learning rates already."""
+        """Scale the learning rates; steps that follow others' updates, as a newcomer's do, have theirs already."""
         if self._factor is not None:
             self._rates = [group["lr"] for group in self._optimizer.param_groups]
             for group in self._optimizer.param_groups:
@@ -147,7 +147,7 @@ def noise_in(local: float, total: float, ranks: int, scale: float) -> Noise | No
     Args:
         local: Σ wᵢ ‖gᵢ‖², where gᵢ is the mean gradient of rank i's samples.
         total: ‖Σ wᵢ gᵢ‖².
-        ranks: those with samples.
+        ranks: number of ranks with samples.
         scale: N by the tuned number of samples, S.
     """
     if ranks < 2:

@@ -155,7 +155,7 @@ class Gradients:
     # -- packs
 
     def _plan(self) -> None:
-        """Which gradients travel together; the same plan until the parameters that take part are others."""
+        """Plan which gradients travel together; the plan stays until other parameters take part."""
         parameters = list(parameters_of(self._optimizer))
         # By identity: == compares the values of tensors.
         known = [id(parameter) for parameter in parameters]
@@ -231,7 +231,7 @@ class Gradients:
         return parameter.grad
 
     def _compare_presence(self) -> None:
-        """Which parameters have a gradient on some rank."""
+        """Find out, with the other ranks, which parameters have a gradient on no rank."""
         here = [float(place not in self._none_here) for place in range(len(self._parameters))]
         present = self._world.sum(here)
         self._none_anywhere = frozenset(place for place, ranks in enumerate(present) if not ranks)
@@ -243,7 +243,7 @@ def parameters_of(optimizer: torch.optim.Optimizer) -> Iterable[torch.Tensor]:
 
 
 def _takes_part(parameter: torch.Tensor) -> bool:
-    """Optimizers also step with a gradient that came before a parameter was frozen."""
+    """Whether an optimizer steps with it: also a frozen parameter, if it has a gradient from before."""
     return parameter.requires_grad or parameter.grad is not None
 
 

@@ -50,8 +50,8 @@ class Loop:
         batch: samples per batch, over all ranks; the DataLoader's ``batch_size`` if it is not given.
         epochs: passes over the data.
         seed: of the order of the samples.
-        shuffle: False keeps the data set's order; a DataLoader says this itself.
-        drop_last: leave out the last batch of an epoch if it is not a whole one; a DataLoader says this itself.
+        shuffle: False keeps the data set's order; a DataLoader has its own setting.
+        drop_last: leave out the last batch of an epoch if it is not a whole one; a DataLoader has its own setting.
         also: more to carry along by name: anything with ``state_dict`` and ``load_state_dict``.
         local: let each rank make several steps by itself before the ranks meet: :class:`LocalSteps`; a step of the
             training is then a round of these.
@@ -61,7 +61,7 @@ class Loop:
         on_resize: called in every new world before its first step.
         on_step: called after every completed step.
         checkpoint_every_s: seconds between two checkpoints.
-        keep_checkpoints: how many of the newest to keep.
+        keep_checkpoints: number of the newest checkpoints to keep.
         background_checkpoints: rank 0 writes a copy of the state while the training goes on; False: all wait, and
             no memory is needed for a copy.
         progress_every_s: seconds between two lines of progress.
@@ -69,9 +69,9 @@ class Loop:
 
     Attributes:
         model: as given.
-        batches: to iterate over, within an epoch.
-        state: of the training.
-        log: whose lines begin with the rank.
+        batches: batches to iterate over, within an epoch.
+        state: state of the training.
+        log: log whose lines begin with the rank.
     """
 
     _name = "run.epochs()"
@@ -227,7 +227,7 @@ class Loop:
                 self._updates.sum(optimizer)
 
     def gather(self, value: Any) -> list[Any]:
-        """Everybody's value, in order of rank; all ranks have to ask for it.
+        """Values of all ranks, in order of rank; all ranks have to ask for them.
 
         If a rank is lost meanwhile between two epochs, the ranks that are left gather again. Within a step, which
         then is made again unless its updates are complete, and in a worker that has just joined and has not come
@@ -254,7 +254,7 @@ class Loop:
             return decode_all(contents)
 
     def mean(self, value: Any, weight: float = 1.0) -> float:
-        """The mean of everybody's numbers, as :meth:`gather` has them; the weight may be its number of samples."""
+        """The mean of all ranks' numbers, as :meth:`gather` has them; the weight may be a number of samples."""
         pairs = self.gather([float(value) * weight, float(weight)])
         total = sum(weight for _, weight in pairs)
         return sum(product for product, _ in pairs) / total if total else float("nan")

@@ -30,7 +30,7 @@ class Run(Loop):
         batch: samples per step: :class:`FixedBatch` or :class:`ScaledBatch`.
         data_threads: that fetch the next step's data meanwhile; 0 fetches in the training's own thread.
         before_update: called with the model between backward and optimizer step: gradient clipping.
-        options: those of :class:`Loop`.
+        options: options of :class:`Loop`.
     """
 
     _name = "run.steps()"

@@ -338,7 +338,7 @@ class Updates:
             optimizer.zero_grad(set_to_none=True)
 
     def _step_alone(self, optimizer: torch.optim.Optimizer) -> None:
-        """Not in a step that does not count, nor with a sample that another rank counts."""
+        """Prepare a step without sums: clear gradients of a lost step, or of samples that another rank counts."""
         self.count += 1
         if self.lost is not None or self._lacks_samples:
             optimizer.zero_grad(set_to_none=True)

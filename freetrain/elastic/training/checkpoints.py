@@ -118,7 +118,7 @@ def unwritable(path: Path, reason: str) -> CheckpointError:
 
 
 def why_unwritable(error: BaseException | None) -> str | None:
-    """The file system's own words; None: it is another error."""
+    """Reason of a failed write in the file system's own words; None: it is another error."""
     # Torch's writer of archives raises a RuntimeError of its own on top of them.
     while error is not None and not isinstance(error, OSError):
         error = error.__context__
@@ -126,7 +126,7 @@ def why_unwritable(error: BaseException | None) -> str | None:
 
 
 def _why_corrupt(path: Path) -> str | None:
-    """Why the file is no whole checkpoint; every byte of it is checked against its checksum."""
+    """Reason why the file is not a whole checkpoint, every byte checked against its checksum; None: it is."""
     try:
         with zipfile.ZipFile(path) as archive:
             damaged = archive.testzip()

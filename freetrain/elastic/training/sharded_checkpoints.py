@@ -130,7 +130,7 @@ class ShardedCheckpoints(Checkpoints):
         return state, ""
 
     def _why_damaged(self, path: Path, sums: dict[str, int]) -> str | None:
-        """Each worker looks at some of the files."""
+        """Damage of the checkpoint, by the part of its files that this worker checks, in a clause; None: none."""
         names = sorted(sums)[self._replica.shard :: self._replica.shards]
         found = _sums(path / name for name in names)
         damaged = [name for name in names if found[name] != sums[name]]
@@ -139,7 +139,7 @@ class ShardedCheckpoints(Checkpoints):
     # -- agreeing
 
     def _all(self, well: bool) -> bool:
-        """Whether it went well for all workers of the replica; not asked of those who train meanwhile."""
+        """Whether it went well for all workers of the replica; not asked of those that train meanwhile."""
         ballot = torch.tensor([well], dtype=torch.uint8)
         dist.all_reduce(ballot, op=dist.ReduceOp.MIN, group=self._replica.writers)
         return bool(ballot[0])
@@ -179,7 +179,7 @@ def _cause(error: BaseException | None) -> BaseException | None:
 
 
 class CheckedReader(FileSystemReader):
-    """Torch's reader, but for the table of contents, a pickle, of which it would run whatever it says."""
+    """Torch's reader, but for the table of contents, a pickle, of which torch would run any code."""
 
     def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
         """The table of contents; raises UnpicklingError if it has anything else in it."""
@@ -192,7 +192,7 @@ class CheckedReader(FileSystemReader):
 
 
 def _enum_member(kind: type[Enum], name: str) -> Enum:
-    """What Python before 3.11.4 pickles a member of an enumeration as; of anything else it gives nothing away."""
+    """Member of an enumeration, in place of the getattr() that Python before 3.11.4 pickles; refuses all else."""
     if isinstance(kind, type) and issubclass(kind, Enum) and kind.__module__ == _TABLES:
         return kind[name]
     raise pickle.UnpicklingError(f"{name} of {kind!r} is not a part of a checkpoint's table of contents")

@@ -30,7 +30,7 @@ class Stateful(Protocol):
     """Anything with a state to carry along: a learning rate schedule, a moving average."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Its state: numbers, strings, tensors, lists, tuples and dictionaries of them."""
+        """State of the object: numbers, strings, tensors, lists, tuples and dictionaries of them."""
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> Any:
         """Go on from there."""
@@ -83,7 +83,7 @@ class TrainingState:
         decode(encode(detach_tensors(self.capture())[0]))
 
     def _progress(self) -> dict[str, Any]:
-        """How far the training is."""
+        """Progress of the training, by name: counts, sampler, items carried along, random numbers, layout."""
         return {
             "step": self.step,
             "samples_done": self.samples_done,
@@ -332,7 +332,7 @@ def with_local(like: DTensor, mine: torch.Tensor) -> DTensor:
 
 
 def layout(tensor: DTensor) -> list[int | None]:
-    """Along which dimension each dimension of the mesh shards it; None where it has copies."""
+    """Dimension along which each dimension of the mesh shards it; None where it has copies."""
     return [getattr(place, "dim", None) for place in tensor.placements]
 
 
@@ -369,7 +369,7 @@ class DetachedTensors:
 
     @property
     def everything(self) -> list[torch.Tensor]:
-        """All of them."""
+        """All of these tensors, those that are sharded last."""
         return [*self.tensors.values(), *self.shards.values()]
 
 
@@ -390,7 +390,7 @@ def detach_tensors(value: Any) -> tuple[Any, DetachedTensors]:
 def attach_tensors(
     skeleton: Any, own: dict[str, Any], mesh: Callable[[], DeviceMesh]
 ) -> tuple[Any, DetachedTensors]:
-    """The reverse: tensors to receive into, noted in the same order, the model's own (by name) where they fit."""
+    """The skeleton with tensors to receive into, in the same order, the model's own (by name) where they fit."""
     contents = DetachedTensors()
     known = {f"model.{name}": value for name, value in own.items()}
 

@@ -104,7 +104,7 @@ class ElasticTraining:
 
     @property
     def present_world(self) -> World | None:
-        """None before the first one."""
+        """The present world; None before the first one."""
         return getattr(self, "world", None)
 
     def join(self) -> None:
@@ -139,13 +139,13 @@ class ElasticTraining:
     # -- between steps
 
     def exchange(self, content: bytes) -> tuple[list[bytes], bool]:
-        """Everybody's content, and whether that took another world; empty where somebody only waits for a step."""
+        """Contents of all ranks, and whether that took another world; empty where a rank only waits for a step."""
         before = self.world
         contents, self.world = self.worlds.exchange(content, before)
         return contents, self.world is not before
 
     def settle(self) -> bool:
-        """Let those in who came while the script exchanged something; True if that took another world."""
+        """Let in the workers that came while the script exchanged something; True if that took another world."""
         before = self.world
         self.world = self.worlds.settle(before)
         return self.world is not before

@@ -24,7 +24,7 @@ _SETTLED_AFTER_STEPS = 3
 
 
 class RankPosition(NamedTuple):
-    """Where one rank stands, as numbers that all ranks tell each other at the start of a world."""
+    """Position of one rank in the training, as numbers that all ranks exchange at the start of a world."""
 
     has_state: int  # 0 for a newcomer
     step: int  # steps completed
@@ -37,7 +37,7 @@ class RankPosition(NamedTuple):
 
     @property
     def place(self) -> tuple[int, int, int]:
-        """The higher, the further in the training."""
+        """Place in the training: the higher, the further."""
         return self.has_state, self.step, self.updates
 
 
@@ -50,7 +50,7 @@ class Exchange:
 
 
 class Worlds:
-    """Where one worker stands, and how it comes into the next world; ``on_world`` is ElasticTraining's."""
+    """One worker's position in the training, and its way from world to world; ``on_world``: ElasticTraining's."""
 
     def __init__(
         self, state: TrainingState, on_world: Callable[[World | None], object], session: Session, records: Records
@@ -74,7 +74,7 @@ class Worlds:
         self._last_results: list[bytes] = []
 
     def step_done(self) -> None:
-        """This worker has completed a step."""
+        """Note that this worker has completed a step."""
         self.sees_it_through = True
         self._records.resume()
         self._steps_here += 1
@@ -116,7 +116,7 @@ class Worlds:
     # -- between steps
 
     def exchange(self, content: bytes, world: World) -> tuple[list[bytes], World]:
-        """Everybody's content in order of rank, and the world in which that came about.
+        """Contents of all ranks, in order of rank, and the world in which they were exchanged.
 
         If a rank is lost meanwhile, the ranks that are left repeat it in the next world. Newcomers to that world,
         and members that have come to their next step already, wait there until all the others have, too.

@@ -19,7 +19,7 @@ import torch
 from freetrain.elastic.errors import OddOneOutError, OddRankError
 
 PAYLOAD_BYTES = 176
-"""Room for what ranks send beside the call itself."""
+"""Bytes of room for what ranks send beside the call itself."""
 
 _LAYOUT = struct.Struct(f"<32s48sqqq{PAYLOAD_BYTES}s")
 _PACKAGE = str(Path(__file__).parents[1])
@@ -67,7 +67,7 @@ class PendingCalls:
     _calls: list[Call] | None = None
 
     def wait(self) -> list[Call]:
-        """Everybody's call, in order of rank; raises LostRankError, or OddOneOutError if this rank differs."""
+        """Calls of all ranks, in order of rank; raises LostRankError, or OddOneOutError if this rank differs."""
         if self._calls is None:
             calls = [Call.unpack(row) for row in self.collect()]
             marks = [(call.what, call.digest) for call in calls]

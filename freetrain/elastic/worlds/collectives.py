@@ -76,7 +76,7 @@ class Collectives:
         self._cut_s = self._cut_s or time.monotonic()
 
     def ended(self) -> bool:
-        """After a cut: whether all have ended, given a moment to do so."""
+        """Whether all have ended after a cut, given a moment to do so."""
         self.cut()
         while not (ended := all(work.is_completed() for work, _ in self._under_way)) and not self._overdue():
             time.sleep(0.001)
@@ -87,7 +87,7 @@ class Collectives:
         self._under_way.clear()
 
     def abandon(self) -> None:
-        """After a cut: some never end, and hold their tensors for ever."""
+        """Forget all after a cut: some never end and hold their tensors for ever, so give their memory back."""
         for work, spare in self._under_way:
             # The values are of a step that is lost: the system gets the memory back nevertheless.
             if spare is not None and not work.is_completed():
@@ -121,7 +121,7 @@ class Ranks:
         self.start_add_up(tensors)()
 
     def start_add_up(self, tensors: Sequence[torch.Tensor]) -> Callable[[], None]:
-        """Begin to sum each tensor, in place; what waits for the sums."""
+        """Begin to sum each tensor, in place; returns a function that waits for the sums."""
         works = [self.start_all_reduce(tensor) for tensor in tensors]
         return lambda: self.finish(works)
 
@@ -130,7 +130,7 @@ class Ranks:
         self._together(lambda: self._collectives.finish(*works))
 
     def start_gather(self, mine: torch.Tensor) -> Callable[[], list[torch.Tensor]]:
-        """Begin to give everybody all tensors, of one size; what waits for them, in order of rank."""
+        """Begin to exchange tensors of one size; returns a function that waits for all ranks' ones, in order."""
         all_ = [torch.empty_like(mine) for _ in range(self.size)]
         work = self._collectives.start(lambda: dist.all_gather(all_, mine, group=self.group, async_op=True))
 
@@ -141,15 +141,15 @@ class Ranks:
         return rows
 
     def broadcast(self, tensor: torch.Tensor, source: int) -> None:
-        """Give everybody the source's tensor, in place."""
+        """Give all ranks the source's tensor, in place."""
         self.start_broadcast(tensor, source)()
 
     def start_all_reduce(self, tensor: torch.Tensor) -> Any:
-        """Begin to sum a tensor in place, which nobody needs if that fails."""
+        """Begin to sum a tensor in place, which is not needed any more if that fails."""
         return self._collectives.start(lambda: dist.all_reduce(tensor, group=self.group, async_op=True), tensor)
 
     def start_broadcast(self, tensor: torch.Tensor, source: int) -> Callable[[], None]:
-        """Begin to give everybody the source's tensor; what waits for it."""
+        """Begin to give all ranks the source's tensor; returns a function that waits for it."""
         work = self._collectives.start(lambda: dist.broadcast(tensor, source, group=self.group, async_op=True))
         return lambda: self.finish([work])
 

@@ -40,7 +40,7 @@ def device() -> torch.device:
 
 
 def device_of(module: torch.nn.Module) -> torch.device:
-    """Where the model is: the device of its first parameter."""
+    """Device of the model, which is that of its first parameter; the CPU if it has none."""
     first = next(module.parameters(), None)
     return torch.device("cpu") if first is None else first.device
 

@@ -33,13 +33,13 @@ def broadcast_bytes(content: bytes | None, source: int, world: World) -> bytes:
 
 
 def gather_announced(content: bytes, world: World) -> list[bytes]:
-    """Everybody's bytes, in order of rank, announced to all ranks before, as the script asks for them."""
+    """Bytes of all ranks, in order of rank, announced to all ranks before, as the script asks for them."""
     calls = world.ask("values of all ranks", size=len(content)).wait()
     return _gather(content, [call.size for call in calls], world)
 
 
 def gather_bytes(content: bytes, world: World) -> list[bytes]:
-    """Everybody's bytes, in order of rank."""
+    """Bytes of all ranks, in order of rank."""
     return _gather(content, [length for (length,) in world.gather([len(content)])], world)
 
 
@@ -59,7 +59,7 @@ def encode(document: Any) -> bytes:
 
 
 def decode(content: bytes, device: str | None = None) -> Any:
-    """Without running code: numbers, strings, tensors (on this device, or on those they come from), containers.
+    """The document, without running code: numbers, strings, containers, tensors (on this device, or on their own).
 
     Raises:
         InputError: there is something else in it.
@@ -81,7 +81,7 @@ def decode_all(contents: Iterable[bytes]) -> list[Any]:
 
 
 def broadcast_tensors(tensors: Iterable[torch.Tensor], source: int, world: Ranks) -> None:
-    """The source's values into everybody's tensors."""
+    """Copy the source's values into the tensors of all ranks."""
     with torch.no_grad():
         for pack in _filled(tensors):
             flat = flatten(pack)
@@ -90,7 +90,7 @@ def broadcast_tensors(tensors: Iterable[torch.Tensor], source: int, world: Ranks
 
 
 def start_broadcast(tensors: Iterable[torch.Tensor], source: int, world: World) -> Callable[[], None]:
-    """Begin to bring the source's values into everybody's tensors; what waits for them."""
+    """Begin to copy the source's values into the tensors of all ranks; returns a function that waits for them."""
     packs = [(flatten(pack), pack) for pack in _filled(tensors)]
     finishes = [world.start_broadcast(flat, source) for flat, _ in packs]
 
@@ -103,7 +103,7 @@ def start_broadcast(tensors: Iterable[torch.Tensor], source: int, world: World) 
 
 
 def add_up_tensors(tensors: Iterable[torch.Tensor], world: Ranks) -> None:
-    """The sums over all ranks into everybody's tensors."""
+    """Sum tensors over all ranks, in place on each."""
     with torch.no_grad():
         packs = list(_filled(tensors))
         flats = [flatten(pack) for pack in packs]
@@ -139,7 +139,7 @@ def flatten(pack: Sequence[torch.Tensor]) -> torch.Tensor:
 
 
 def unflatten(flat: torch.Tensor, pack: Sequence[torch.Tensor]) -> None:
-    """The reverse; what follows the last tensor's values is left alone."""
+    """Copy values in the order of ``flatten`` back into tensors; what follows the last one's is left alone."""
     offset = 0
     for tensor in pack:
         if tensor.data_ptr() != flat.data_ptr():

@@ -20,8 +20,8 @@ from freetrain.elastic.worlds.calls import PendingCalls
 from freetrain.errors import InputError
 
 FOREVER = timedelta(days=7)
-"""Collectives never time out by themselves: a slow rank is no lost rank. Losses are found by the watcher, which
-cuts the connections."""
+"""Timeout of collectives, which never comes by itself: a slow rank is not a lost rank. Losses are found by the
+watcher, which cuts the connections."""
 
 _WATCHED = (
     "all_gather_single",
@@ -123,7 +123,7 @@ def keep_for_ever(group: Any) -> None:
 
 
 class AnnouncedWorld(Protocol):
-    """What the script's group needs of its world: see :class:`freetrain.elastic.worlds.world.World`."""
+    """The part of a world that the script's group needs: see :class:`freetrain.elastic.worlds.world.World`."""
 
     size: int
     group: dist.ProcessGroup | None
@@ -202,7 +202,7 @@ class _Done(Work):
 
 
 def _fill(outputs: Any, inputs: Any) -> None:
-    """This rank's own values, in place of everybody's."""
+    """Copy this rank's own values to the places of all ranks' values."""
     if isinstance(outputs, torch.Tensor):
         outputs.view(-1, inputs.numel()).copy_(inputs.reshape(1, -1))
         return

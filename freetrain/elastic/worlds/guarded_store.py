@@ -170,7 +170,7 @@ class GuardedStore(dist.Store):
         self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def _ask(self, do: str, keys: Sequence[str], values: Sequence[bytes] = (), **more: Any) -> list[bytes | None]:
-        """What the server answers: mostly what it has for the keys, None where it has nothing."""
+        """Ask the server; returns its answer, mostly the values of the keys, None for a key without a value."""
         request = {"do": do, "keys": list(keys), "values": _as_texts(values), **more}
         with self._lock:
             try:
@@ -227,11 +227,11 @@ class GuardedStore(dist.Store):
         return self._ask("delete", [key])[0] is not None
 
     def num_keys(self) -> int:
-        """How many there are of this word's."""
+        """Number of keys that this word has in the store."""
         return int(self._ask("count", [])[0] or 0)
 
     def has_extended_api(self) -> bool:
-        """Several keys at once."""
+        """True: it takes several keys at once."""
         return True
 
     def set_timeout(self, timeout: timedelta) -> None:

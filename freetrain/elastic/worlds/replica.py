@@ -65,12 +65,12 @@ class Replica:
         return bool(ballot[0])
 
     def any(self, flag: bool) -> bool:
-        """Whether it is so for one worker of the replica at least; see :meth:`agree`."""
+        """Whether the flag is set for one worker of the replica at least; see :meth:`agree`."""
         return not self.agree(not flag)
 
 
 def lost_replica() -> Departed:
-    """This worker has nothing to go on with."""
+    """The departure of a worker that has nothing to go on with, as its replica lost another one."""
     return Departed("another worker of this node, which had a shard of the model, was lost", EVICTED_STATUS)
 
 

@@ -41,7 +41,7 @@ class World(Ranks):
     """The process group of one generation: all of its ranks, as seen by one of its members.
 
     Args:
-        form_timeout_s: how long connecting may take once all have arrived.
+        form_timeout_s: seconds that connecting may take once all have arrived.
         stores: ports of the stores in this process, of whatever generation.
         while_waiting: called again and again while this rank waits for the others, with the seconds so far.
         expel: called with a member that differs from the others, and how.
@@ -206,7 +206,7 @@ class World(Ranks):
         return finish
 
     def gather(self, values: list[int]) -> list[list[int]]:
-        """Everybody's numbers, in order of rank."""
+        """Numbers of all ranks, in order of rank."""
         return [list(map(int, row.tolist())) for row in self.start_gather(torch.tensor(values))()]
 
     @property
@@ -352,7 +352,7 @@ class GradientServers:
     # -- both sides'
 
     def _broadcast(self, group: dist.ProcessGroup, head: torch.Tensor) -> Any:
-        """The first worker says what comes."""
+        """Begin to broadcast the first worker's word on the size and type of what comes."""
         options = dist.BroadcastOptions()
         options.rootRank = options.rootTensor = 0
         return self._collectives.start(lambda: group.broadcast([head], options))
@@ -371,6 +371,6 @@ class GradientServers:
 
 
 def _pieces(part: torch.Tensor) -> Sequence[torch.Tensor]:
-    """The same ones on both sides."""
+    """Pieces in which a part travels, the same on both sides."""
     count = max(1, _PIECE_BYTES // part.element_size())
     return [part[start : start + count] for start in range(0, part.numel(), count)]

@@ -26,19 +26,19 @@ ScoreT = TypeVar("ScoreT", int, Whole)
 
 
 def aggregation_score(peers_here: ScoreT, peers: int) -> ScoreT:
-    """1 to 11: how much of the task's traffic stays on the node, where as many of its peers are."""
+    """Score, 1 to 11, for how much of the task's traffic stays on the node, where as many of its peers are."""
     return 10 * peers_here // max(peers, 1) + 1
 
 
 def least_requested(asked: TaskAmounts, size: TaskAmounts) -> Whole:
-    """0 to 10 for each node: how empty it would be, mean of CPUs and memory (shape (nodes, 2)), rounded down."""
+    """Scores of nodes, 0 to 10: emptiness, the mean of CPUs and memory (shape (nodes, 2)), rounded down."""
     # A quotient that is whole but for rounding must not lose a point: scores are whole numbers.
     free = np.floor(10 * (size - asked) / size + 1e-9).astype(np.int64)
     return np.asarray(free.sum(axis=1) // 2, dtype=np.int64)
 
 
 def balanced(asked: TaskAmounts, size: TaskAmounts) -> Whole:
-    """0 to 10 for each node: how equally its CPUs and its memory would be used; 0 where either is used up."""
+    """Scores of nodes, 0 to 10: how equally CPUs and memory would be used; 0 where either is used up."""
     used = asked / size
     apart = np.abs(used[:, 0] - used[:, 1])
     score = np.floor(10 - 10 * apart + 1e-9).astype(np.int64)
@@ -46,7 +46,7 @@ def balanced(asked: TaskAmounts, size: TaskAmounts) -> Whole:
 
 
 def spreading(own_tasks: Whole) -> Whole:
-    """0 to 10 for each node: the fewer tasks of the same training it has, the better."""
+    """Scores of nodes, 0 to 10: the fewer tasks of the same training a node has, the better."""
     most = int(own_tasks.max(initial=0))
     return 10 * (most - own_tasks) // most if most else np.full_like(own_tasks, 10)
 
@@ -99,11 +99,11 @@ class Weights:
 
 
 KUBERNETES = Weights()
-"""The scheduler that DLTAP was built into, without it."""
+"""Weights of the scheduler that DLTAP was built into, without DLTAP."""
 PAPER = Weights(aggregation=1)
-"""DLTAP as published."""
+"""Weights of DLTAP as published."""
 LEAF_AWARE = Weights(aggregation=5, leaf=5, all_are_peers=True)
-"""Near each other: on one node, else on one leaf."""
+"""Weights that bring tasks near each other: on one node, else on one leaf."""
 
 
 def place_tasks(tasks: Sequence[PlacedTask], hosts: Sequence[Host], weights: Weights) -> tuple[int | None, ...]:

@@ -32,10 +32,10 @@ class RingModel:
     """A training whose workers pass gradients around a ring.
 
     Attributes:
-        gradient_bytes: exchanged in each step.
+        gradient_bytes: bytes of gradients exchanged in each step.
         compute_s: of a step on one worker: forward and backward, for its share of the batch.
-        reduce_bytes_per_s: how fast a worker adds gradients up.
-        per_server_s: added to each step by each server of the ring.
+        reduce_bytes_per_s: speed at which a worker adds gradients up.
+        per_server_s: seconds that each server of the ring adds to each step.
     """
 
     gradient_bytes: float
@@ -71,8 +71,8 @@ class RingJob:
     """A training that wants a ring.
 
     Attributes:
-        ring: that it has now; None: none.
-        rescale_s: lost where it gets another one.
+        ring: ring that it has now; None: none.
+        rescale_s: seconds lost where it gets another ring.
         arrives: the slot in which it comes.
         attained_s: the seconds of a worker that it has had.
     """
@@ -91,7 +91,7 @@ class RingJob:
 
     @property
     def fixed_width(self) -> int:
-        """Its width where rings do not change."""
+        """Width of the job's ring where rings do not change, in workers."""
         return self.widest // 2
 
     @property

@@ -47,7 +47,7 @@ class RingPlacer:
         self._topology = topology
 
     def place(self, problem: Problem, counts: Counts) -> Placement:
-        """Few leaves for each trainer, its nodes in ring order."""
+        """Nodes of each trainer on few leaves, in ring order."""
         placement = place(
             problem, counts, lambda there, count, beside: leaf_by_leaf(there, count, beside, self._topology, _rank)
         )
@@ -59,7 +59,7 @@ class RingPlacer:
 
 
 def _rank(leaf: str, own: int, free: int, missing: int) -> tuple[int, bool, int, str]:
-    """First the leaves that the ring is on; then the tightest with room for the rest, else the roomiest."""
+    """Sort key of a leaf: first those of the ring; then the tightest with room for the rest, else the roomiest."""
     return (-own, free < missing, free if free >= missing else -free, leaf)
 
 
@@ -200,7 +200,7 @@ class _Turn:
         return choose
 
     def _few(self, there: Sequence[str], count: int, beside: Sequence[str]) -> Sequence[str]:
-        """On few leaves, and on few nodes of each: those on which it is, then those with most places."""
+        """Places on few leaves and on few nodes of each: those on which it is, then those with most places."""
         own, places = set(map(node_of, beside)), Counter(map(node_of, there))
         in_order = {
             node: rank for rank, node in enumerate(sorted(places, key=lambda n: (n not in own, -places[n])))
@@ -259,7 +259,7 @@ def _standing(questions: Sequence[Question], topology: Topology) -> dict[str, Pl
 
 
 _STEEPNESS = 9.0
-"""How much steeper the logarithm's utility is at the start than at the target, less one."""
+"""Ratio of the slopes of the logarithm's utility at the start and at the target, less one."""
 _HURRY = 1e-6
 """Weight of being done sooner beside being done by the horizon."""
 

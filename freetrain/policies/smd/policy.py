@@ -25,7 +25,7 @@ from freetrain.policies.spread import best_by_tables
 from freetrain.policies.stages import Placer, RatingServers
 
 LEAST_POINTS = 5
-"""With fewer different sizes the coefficients are not determined."""
+"""Least number of different sizes: with fewer the coefficients are not determined."""
 ResourceAmounts = tuple[float, ...]
 """Amounts of each resource, in an order that all share."""
 

@@ -278,7 +278,7 @@ def find_branchings(
 def _by_growth_together(
     trainers: TrainerTypes, type_ids: Sizes, counts: Counts, weights: ColumnWeights, limits: BranchLimits
 ) -> Iterator[Branches]:
-    """At most so many trainers of a group of types grow, or more."""
+    """Branches: at most so many trainers of a group of types grow, or more."""
     grows = counts.sum(axis=1) > trainers.held_by_type.sum(axis=1)[type_ids]
     several = np.arange(len(trainers.number), len(trainers.groups))[::-1]
     numbers = trainers.groups[several] @ np.bincount(
@@ -294,7 +294,7 @@ def _by_growth_together(
 def _by_growth(
     trainers: TrainerTypes, type_id: int, columns: Counts, weights: ColumnWeights, limits: BranchLimits
 ) -> Branches | None:
-    """At most so many of a type grow, or more; of a single one, only one choice, or no growth by that one."""
+    """Branches: at most so many of a type grow, or more; of a single one, only one choice, or no growth by it."""
     choices, held = trainers.choices_of[type_id], int(trainers.held_by_type[type_id].sum())
     grows = columns.sum(axis=1) > held
     number = float(weights[grows].sum())
@@ -312,7 +312,7 @@ def _by_growth(
 def _by_end(
     trainers: TrainerTypes, type_id: int, columns: Counts, weights: ColumnWeights, limits: BranchLimits
 ) -> Branches | None:
-    """A single trainer has no nodes that leave at a time, or some."""
+    """Branches: a single trainer has no nodes that leave at a time, or some."""
     if trainers.number[type_id] > 1:
         return None
     leave = np.diff(trainers.sizes_of(columns), axis=1, prepend=0) > 0
@@ -327,7 +327,7 @@ def _by_end(
 def _by_size(
     trainers: TrainerTypes, type_id: int, columns: Counts, weights: ColumnWeights, limits: BranchLimits
 ) -> Branches | None:
-    """A single trainer has at most its mean size, or more, at the time at which its columns differ most."""
+    """Branches: a single trainer has at most its mean size, or more, when its columns differ most."""
     if trainers.number[type_id] > 1:
         return None
     sizes, choices = trainers.sizes_of(columns), trainers.choices_of[type_id]

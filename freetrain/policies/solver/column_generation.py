@@ -72,7 +72,7 @@ class Duals:
     growth: NDArray[np.float64]
 
     def growth_by_type(self, trainers: TrainerTypes) -> NDArray[np.float64]:
-        """What one trainer of each type pays in all to grow, shape (types,)."""
+        """Price that one trainer of each type pays in all to grow, shape (types,)."""
         single, together = np.split(self.growth, [len(trainers.number)])
         return np.asarray(single + together @ trainers.groups[len(single) :])
 
@@ -141,7 +141,7 @@ class PricingResult:
         best: row of the best column, likewise.
         type_of_row: type of each row of the programme, shape (rows,).
         value_of_row: value of the best column of each row, likewise.
-        growth: what each row pays for growing, likewise.
+        growth: price that each row pays for growing, likewise.
     """
 
     trainers: TrainerTypes
@@ -186,11 +186,11 @@ class PricingResult:
 
 
 ColumnPlan = list[Counts]
-"""For each type what each of its trainers gets, shape (trainers of the type, classes)."""
+"""Nodes of each trainer, type by type, each of shape (trainers of the type, classes)."""
 _PRIMAL = 4
 """HiGHS's value of ``simplex_strategy`` for the primal simplex method."""
 Multiplicities = NDArray[np.int64]
-"""How many trainers get each column, shape (columns,)."""
+"""Number of trainers that get each column, shape (columns,)."""
 EXACT = 1e-9
 """Relative difference of values that counts as equality."""
 _MAX_ROUNDS = 200
@@ -352,8 +352,8 @@ def generate_columns(
     """Add columns until the pricing problem finds none that is better; the pricing with the best bound.
 
     Args:
-        master: to which columns are added.
-        limits: of the branch.
+        master: master to which columns are added.
+        limits: limits of the branch.
         left_s: wall seconds that are left.
         good_enough: stop at a bound that is as low as this.
         give_up_at: stop where the bound cannot come below this.

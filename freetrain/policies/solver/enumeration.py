@@ -32,7 +32,7 @@ _FIRST_GAP = GOOD_ENOUGH / 2
 _MAX_COLUMNS = 50_000
 """Columns of all types together, at most."""
 _FEW = 100
-"""So few columns do not tell how their number grows with the slack."""
+"""Number of columns below which they do not show how their number grows with the slack."""
 _MAX_COMBINATIONS = 150_000
 """Pairs of partial plans of two groups within the slack, at most."""
 _MAX_KEYS = 2**62
@@ -50,7 +50,7 @@ class Incumbent:
 
     @property
     def good_enough_bound(self) -> float:
-        """A bound at or below this proves that the plan is good enough."""
+        """Bound at or below which the plan is proven to be good enough."""
         return self.value + self.gap * abs(self.value)
 
     def improve(self, plan: ColumnPlan) -> None:

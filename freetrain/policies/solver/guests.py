@@ -80,7 +80,7 @@ class SolverResult:
     Attributes:
         counts: an allocation that may be used; None: there is none.
         bound: no allocation is worth more; inf where that is not known.
-        note: what happened, a clause; empty where it is simply solved.
+        note: clause on how the solver ended; empty where it is simply solved.
         retry: whether another way to solve it may help.
     """
 
@@ -143,7 +143,7 @@ def _solver_in(module: str) -> Ask:
 
 # One of each for the whole process: its start takes a second, and policies are made for each look.
 HIGHS = _solver_in("freetrain.policies.solver.highs")
-"""The whole model."""
+"""Solver of the whole model."""
 COLUMNS = _solver_in("freetrain.policies.solver.branch_and_price")
 """Branch and price: its master is HiGHS's, which is not let into this process either."""
 
@@ -160,7 +160,7 @@ class Agreement(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SecondOpinion:
-    """What HiGHS's answer says of a decision, and, where it does not agree, why, a clause."""
+    """A second opinion: whether HiGHS's answer agrees with a decision, and a clause on why it does not."""
 
     agreement: Agreement
     why: str = ""

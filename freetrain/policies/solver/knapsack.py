@@ -42,7 +42,7 @@ class Priced:
     Attributes:
         tables: distinct tables of value by size, shape (tables, sizes), -inf where a size is impossible.
         row: row of each trainer's table, shape (trainers,).
-        losses: how much less than its table's best each size is worth at this price, shape of ``tables``.
+        losses: worth that each size lacks at this price to its table's best, shape of ``tables``.
         sizes: a good allocation; its sizes are all worthwhile.
         bound: no allocation is worth more.
     """
@@ -66,12 +66,12 @@ class Priced:
 
     @property
     def rounding(self) -> float:
-        """Values that differ by no more than this count as equal."""
+        """Difference up to which values count as equal."""
         return _ROUNDING * max(1.0, abs(self.bound))
 
     @property
     def max_loss(self) -> float:
-        """Sizes that lose more than this, alone or together, are in no optimum."""
+        """Largest loss in an optimum: sizes that lose more, alone or together, are in none."""
         return self.bound - self.value + self.rounding
 
     @property
@@ -192,7 +192,7 @@ class _LossyTrainer:
 
     Attributes:
         more: nodes of each worthwhile size beyond its smallest size without loss, ascending.
-        losses: of each of these sizes.
+        losses: loss of each of these sizes.
     """
 
     row: int

@@ -84,7 +84,7 @@ class PiecewiseChoice:
         pieces: value of its size in each interval, one list per class.
         held: nodes it has now, by class.
         joins: whether it may get a new node of each class, and that boots before it leaves.
-        power: what the electricity of a node of each class counts; empty: nothing, or the pieces contain it.
+        power: cost of the electricity of a node of each class; empty: none, or the pieces contain it.
     """
 
     trainer: int

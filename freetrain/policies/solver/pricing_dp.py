@@ -44,7 +44,7 @@ class ChangeModes:
         grows: whether the row is that of growing.
         required: nodes of each class that must be taken, shape (rows, classes).
         optional: nodes of each class that may be taken beyond these, likewise.
-        before: what the held nodes are worth until ``use`` begins, shape (rows,).
+        before: worth of the held nodes until ``use`` begins, shape (rows,).
     """
 
     choices: Rows
@@ -66,8 +66,8 @@ class _SolvedTime:
     Attributes:
         places: these classes, as ``TrainerTypes.places``.
         before: best value before these classes by state, shape (rows, states).
-        gain: what their time is worth by the state after them, the required nodes paid, likewise.
-        loss: what their end costs by the state after them, if any of their nodes are taken, likewise.
+        gain: worth of their time by the state after them, the required nodes paid, likewise.
+        loss: cost of their end by the state after them, if any of their nodes are taken, likewise.
         taken: for each place, the best value before it with nodes of earlier places, the loss not charged,
             likewise.
     """
@@ -84,7 +84,7 @@ class PricingDP:
     """A solved dynamic programme over the classes; a state is a number of nodes beyond the required ones.
 
     Attributes:
-        paid: what each row pays for a node of each class, its price and its electricity, shape (rows, classes).
+        paid: cost of a node of each class for each row, its price and its electricity, shape (rows, classes).
         ends: the times at which nodes leave, the last one first.
         final: best value after all classes by state, the change paid, shape (rows, states).
         change: cost of the change by last state, shape (rows, states).
@@ -171,9 +171,9 @@ class _TimeData:
 
     Attributes:
         places: these classes, as ``TrainerTypes.places``.
-        useful: what their time is worth by the state after them, shape (rows, states).
-        loss: what their end costs in any case, because nodes of theirs are required, likewise.
-        may_lose: what their end costs only if any of their nodes are taken, likewise.
+        useful: worth of their time by the state after them, shape (rows, states).
+        loss: cost of their end in any case, because nodes of theirs are required, likewise.
+        may_lose: cost of their end only if any of their nodes are taken, likewise.
         must: whether nodes of theirs are required, shape (rows,).
         more: for each place, rows with optional nodes of it, and a window over as many states as these are.
         sizes: number of nodes in each state after them, likewise.

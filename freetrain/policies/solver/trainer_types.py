@@ -40,7 +40,7 @@ class TrainerTypes:
         switching: cost of changing to each size, inf where it is impossible, shape (choices, sizes).
         now: use of the nodes of each class for a trainer that gets no new node.
         booted: use of them for a trainer that grows, from when new nodes have booted; None: they train at once.
-        before: what the held nodes are worth to a trainer that grows until then, shape (choices,).
+        before: worth of the held nodes to a trainer that grows, until then, shape (choices,).
         joins: whether it may get a new node of each class, and that boots in time, shape (choices, classes).
         covers: classes of which its nodes may be, likewise.
         held: nodes that a trainer has now, shape (choices, classes).
@@ -242,7 +242,7 @@ _NEVER = -1
 
 @dataclass(frozen=True, slots=True)
 class BranchLimits:
-    """What a branch of the search allows; a *time* is one at which nodes leave, the last time first.
+    """Limits of a branch of the search; a *time* is one at which nodes leave, the last time first.
 
     Attributes:
         min_nodes: nodes that each choice has at least until each time, shape (choices, times).

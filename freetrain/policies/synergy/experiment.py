@@ -49,20 +49,20 @@ Sharing = Callable[[Sequence[SharingJob]], Mapping[str, float]]
 
 
 def _by_cpus(*rates: float) -> Profile:
-    """Faster with CPUs, the last rate from there on, and as fast as that with the share of memory."""
+    """Profile of a training that CPUs make faster: the last rate from there on, also with the share of memory."""
     row = (*rates, *(rates[-1],) * (len(_CPUS) - len(rates)))
     return Profile(_CPUS, _MEMORY_GB, (_TOO_LITTLE, row, row, row))
 
 
 def _cached(best: float) -> Profile:
-    """Faster still with twelve CPUs, if twice the share of memory holds the data set."""
+    """Profile of a training that is faster still with twelve CPUs if twice the share of memory holds its data."""
     few = (0.3, 0.66, 1.0, 1.25, 1.53, 1.75, 2.0)
     low, high = (*few, 2.0, 2.0), (*few, best, best)
     return Profile(_CPUS, _MEMORY_GB, (_TOO_LITTLE, low, high, high))
 
 
 def _m5() -> Profile:
-    """Faster with memory, if there are six CPUs."""
+    """Profile of a training that memory makes faster, if there are six CPUs."""
     few = (0.3, 0.66, 1.0, 1.2, 1.4)
     rows = tuple((*few, *(rate,) * 4) for rate in (1.5, 2.0, 2.5))
     return Profile(_CPUS, _MEMORY_GB, (_TOO_LITTLE, *rows))
@@ -99,7 +99,7 @@ def _tuned(jobs: Sequence[SharingJob]) -> Mapping[str, float]:
 
 
 def _shares_and_rest(jobs: Sequence[SharingJob]) -> Mapping[str, float]:
-    """First its share for each, then of what is left all that it can use, in this order."""
+    """Rates where each training gets its share first, then, in this order, all that it can use of the rest."""
     admitted = list(_admitted(jobs))
     board = SharingBoard(_SERVERS)
     for job in sorted(admitted, key=lambda job: -job.gpus):
@@ -120,7 +120,7 @@ WAYS: dict[str, Sharing] = {
     "shares, then the rest": _shares_and_rest,
     "all or nothing": lambda jobs: _rates(jobs, place_greedily(_SERVERS, jobs)),
 }
-"""The shares of each job."""
+"""Way to share servers → the rates of trainings by it."""
 
 
 def _run(seed: int) -> Iterator[MethodFigures]:
@@ -153,7 +153,7 @@ EXPERIMENT = Experiment(
 
 
 def _admitted(jobs: Sequence[SharingJob]) -> Iterator[SharingJob]:
-    """While GPUs last; who wants more than are left is passed over."""
+    """Trainings that get GPUs, in order, while GPUs last; those that want more than are left are passed over."""
     left = _GPUS
     for job in jobs:
         if job.gpus <= left:

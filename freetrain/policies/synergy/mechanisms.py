@@ -80,7 +80,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class SharedServer:
-    """What a server offers, after the amounts of other jobs."""
+    """A server with the GPUs, CPUs and memory that it offers, those of other jobs not counted."""
 
     name: str
     gpus: int
@@ -107,7 +107,7 @@ class ServerShare:
 
 
 SharesOfTasks = dict[str, dict[str, ServerShare]]
-"""Training → server → what it has of it."""
+"""Training → server → its share of the server."""
 
 
 def rate_of(job: SharingJob, parts: Mapping[str, ServerShare]) -> float:
@@ -119,7 +119,7 @@ class SharingBoard:
     """Servers while they are being shared out.
 
     Attributes:
-        free: what nobody has of each server.
+        free: amounts of each server that nobody has.
         shares: CPUs and memory for each GPU of what each server offers; of one without GPUs, nothing.
     """
 
@@ -321,7 +321,7 @@ def _rows(
 _MOST_WAITING = 0.99
 _MB_OF_A_GB = 1024
 _OPT_TIME_S = 2.0
-"""For one node; it takes milliseconds."""
+"""Seconds that OPT may take for one node; it takes milliseconds."""
 
 
 Split = Callable[[SharedServer, Sequence[SharingJob]], SharesOfTasks]
