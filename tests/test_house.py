@@ -58,6 +58,21 @@ def test_the_name_of_a_type_is_given_once() -> None:
     assert {name: modules for name, modules in defined.items() if len(modules) > 1} == {}
 
 
+RELATIVE = ("What", "How", "When", "Why", "Which", "Where", "Those", "Who", "Its", "After", "As")
+"""Words of clauses that say something of a thing, and not what it is."""
+
+
+def test_docstrings_begin_with_what_the_thing_is() -> None:
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    found = [
+        f"{module}: {text.splitlines()[0]}"
+        for module, tree in MODULES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, documented) and (text := ast.get_docstring(node)) and text.split()[0] in RELATIVE
+    ]
+    assert found == []
+
+
 def test_every_package_says_what_it_is() -> None:
     silent = [path for path in PACKAGE.rglob("__init__.py") if not path.read_text().startswith(('"""', 'r"""'))]
     assert silent == []

@@ -69,7 +69,7 @@ class Slurm(Section):
 
 
 class LendSettings(Section):
-    """What may be lent, and to which trainings."""
+    """Nodes that may be lent, and the trainings that may have them."""
 
     mode: Literal["observe", "advise", "act"] = setting(
         "observe",
@@ -148,7 +148,7 @@ class LendSettings(Section):
 
 
 class HarmSettings(Section):
-    """When freetrain lends nothing for a while by itself, since lending did too much harm."""
+    """Pauses that freetrain makes by itself, since lending did too much harm."""
 
     limit: Duration = setting(60.0, "Delay of one of the site's jobs, caused by a fragment, that is too much.")
     within: Duration = setting(3600.0, "Over what time such delays, lost nodes and evictions are counted.")
@@ -165,7 +165,7 @@ class HarmSettings(Section):
 
 
 class State(Section):
-    """Where freetrain keeps what it knows."""
+    """Files in which freetrain keeps what it knows."""
 
     directory: str = setting("/var/lib/freetrain", "On a local disk; holds the database and the lock.")
     keep: Duration = setting(

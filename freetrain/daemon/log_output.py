@@ -61,7 +61,7 @@ class Problems:
         return (before or None) != (problem or None)
 
     def new_among(self, where: str, problems: Collection[_StateT]) -> list[_StateT]:
-        """Those of all problems there that were not there before."""
+        """Problems of all those there that were not there before."""
         before, self._among[where] = self._among.get(where, ()), problems
         return [problem for problem in problems if problem not in before]
 
