@@ -13,7 +13,7 @@ PAGES = "".join((ROOT / f"docs/developers/{name}.md").read_text() for name in ("
 FILES = {name: text for text, name in re.findall(r"```python\n(# (\S+)\n.*?)```", PAGES, re.DOTALL)}
 
 
-TYPED = ("on_battery.py", "least_served.py", "warning_first.py", "over_ssh.py")
+TYPED = ("on_battery.py", "least_served.py", "sparing.py", "warning_first.py", "over_ssh.py")
 
 
 def test_all_of_it_passes_its_own_tests(tmp_path: Path) -> None:
@@ -23,7 +23,7 @@ def test_all_of_it_passes_its_own_tests(tmp_path: Path) -> None:
     environment = os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT}"}
     done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout
-    assert "7 passed" in done.stdout
+    assert "8 passed" in done.stdout
     assert set(FILES) == {*TYPED, *(f"test_{name}" for name in TYPED), "test_key.py"}
 
 

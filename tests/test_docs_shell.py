@@ -14,7 +14,7 @@ import pytest
 
 import freetrain
 from freetrain.config import Config
-from freetrain.daemon.controls.pause import LASTING
+from freetrain.daemon.controls.site_orders import LASTING
 from tests.docs_shell import NOT_SHELL, PAGES, ROOT, Command, Line, lines, mentioned, place, scripts
 
 WHERE: Mapping[str, str] = {

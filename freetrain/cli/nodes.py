@@ -21,7 +21,7 @@ from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment
 from freetrain.core.node import Node, NodeState
 from freetrain.daemon.admission.admission import read_settings
-from freetrain.daemon.controls.pause import read_orders
+from freetrain.daemon.controls.site_orders import read_orders
 from freetrain.daemon.reports.look_status import gathered, groups_of
 from freetrain.daemon.reports.standing import Standing
 from freetrain.daemon.reports.status import NodeGroup

@@ -26,7 +26,7 @@ from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.known_trainer import TrainerState
 from freetrain.core.node import Nodes
 from freetrain.daemon.controls.nudge import send_nudge
-from freetrain.daemon.controls.pause import (
+from freetrain.daemon.controls.site_orders import (
     Drain,
     Pause,
     are_heeded,

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from freetrain.config.values import (
+    AbsolutePath,
     Address,
     AmountText,
     CommandWords,
@@ -167,13 +168,13 @@ class HarmSettings(Section):
 class State(Section):
     """Files in which freetrain keeps what it knows."""
 
-    directory: str = setting("/var/lib/freetrain", "On a local disk; holds the database and the lock.")
+    directory: AbsolutePath = setting("/var/lib/freetrain", "On a local disk; holds the database and the lock.")
     keep: Duration = setting(
         35 * 86400.0,
         "How long decisions, commands, delays and the times of single nodes are remembered; the "
         "report of a month needs one. What users and accounts were lent on each day stays.",
     )
-    stop_file: str = setting(
+    stop_file: AbsolutePath = setting(
         "/run/freetrain/STOP", "While this file exists nothing is lent and everything lent is taken back."
     )
 

@@ -32,7 +32,7 @@ from freetrain.config.sections import (
     State,
     WebSettings,
 )
-from freetrain.config.values import Section, SettingsTogetherError
+from freetrain.config.values import PathMark, Section, SettingsTogetherError
 from freetrain.core.bounds import SECONDS
 from freetrain.durations import show_duration
 from freetrain.errors import ExitCode, FreetrainError
@@ -70,6 +70,7 @@ class Setting:
         choices: the words that it, or each value of a table, may be; none: it is no word of a few.
         least: its smallest value; None: there is none that is worth mentioning.
         most: its largest value, likewise.
+        is_path: whether it is a path that has to be absolute.
         needs_restart: whether a reload is not enough to change it.
     """
 
@@ -82,6 +83,7 @@ class Setting:
     least: float | None
     most: float | None
     is_duration: bool
+    is_path: bool
     needs_restart: bool
 
     @property
@@ -211,6 +213,7 @@ def _setting(section: str, name: str, field: FieldInfo) -> Setting:
         least=float(least or 0.0) if least or most else None,
         most=None if most is None else float(most),
         is_duration=any(isinstance(validator, BeforeValidator) for validator in field.metadata),
+        is_path=any(isinstance(mark, PathMark) for mark in field.metadata),
         needs_restart=bool({section, f"{section}.{name}"} & NEEDS_RESTART),
     )
 

@@ -104,6 +104,15 @@ AmountText = Annotated[str, _read_by(parse_amount)]
 """CPUs, memory and generic resources as Slurm writes them."""
 
 
+@dataclass(frozen=True, slots=True)
+class PathMark:
+    """Marks a setting that is a path."""
+
+
+AbsolutePath = Annotated[str, PathMark()]
+"""A path; that it is not absolute, nor the default, is an error of 'freetrain config check'."""
+
+
 def _address(given: str) -> str:
     host, _, port = given.rpartition(":")
     if given and not (host and port.isdecimal() and int(port) < 65536):

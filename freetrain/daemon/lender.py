@@ -14,7 +14,7 @@ from freetrain.core.decision import Decision
 from freetrain.core.fragment import End, FragmentState
 from freetrain.core.known_trainer import TrainerState
 from freetrain.daemon.admission.admission import SiteGuard
-from freetrain.daemon.controls.pause import OrdersReader
+from freetrain.daemon.controls.site_orders import OrdersReader
 from freetrain.daemon.executor import Executor, Mode
 from freetrain.daemon.live_cluster import NO_SNAPSHOT, LiveCluster, LookInputs
 from freetrain.daemon.log_output import Problems

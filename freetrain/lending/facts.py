@@ -92,6 +92,7 @@ class Facts:
         data_waits: trainer → its waits for data, as its progress says.
         serving: trainer → those of its nodes on which it was ordered to run servers.
         amounts: fragment that was asked for → its amount of its node, where that is more than its task asks for.
+        node_traits: node → those of its traits that were measured, by their names.
         shares_limit: whether another job counts in the limit for which a job waits.
     """
 
@@ -109,6 +110,7 @@ class Facts:
     data_waits: Mapping[str, WaitProfile] = field(default_factory=dict)
     amounts: Mapping[str, Amount] = field(default_factory=dict)
     serving: Serving = field(default_factory=dict)
+    node_traits: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     shares_limit: Callable[[Job, Job], bool] = shares_limit
 
     @cached_property

@@ -154,6 +154,8 @@ class Judgement:
             offers = in_few_classes(self._believed(asked), self.now_s, self.rules.horizon_s, own)
             worth = claimants[0].worth
             offers = with_watts(offers, self.facts.snapshot, self.rules.draw, self.rules.objective, worth)
+            if measured := self.facts.node_traits:
+                offers = tuple(place.having(**measured.get(place.node, {})) for place in offers)
             questions.append((offers, own))
         return questions or [((), ())]
 

@@ -13,7 +13,7 @@ from freetrain.config.sections import State
 from freetrain.core.cluster import Snapshot
 from freetrain.core.job import Job, JobState
 from freetrain.core.node import Partition
-from freetrain.daemon.controls.pause import OrdersReader, read_drains
+from freetrain.daemon.controls.site_orders import OrdersReader, read_drains
 from freetrain.daemon.state_directory import claim
 from freetrain.slurm.command_line import CommandLine
 from freetrain.store import Store

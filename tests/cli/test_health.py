@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from freetrain.cli.main import cli
 from freetrain.cli.status import Health
 from freetrain.config import Config
-from freetrain.daemon.controls import pause
+from freetrain.daemon.controls import site_orders
 from freetrain.daemon.reports.status import LookStatus, NodeGroup, StatusFile, TrainerStatus
 
 LOOK = LookStatus(
@@ -85,7 +85,7 @@ def test_a_stop_file_in_a_directory_that_outlives_the_machines_restart_counts(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(state)
-    monkeypatch.setattr(pause, "LASTING", str(state / "etc-STOP"))
+    monkeypatch.setattr(site_orders, "LASTING", str(state / "etc-STOP"))
     assert "stopped by" not in health().stdout
     (state / "etc-STOP").touch()
     assert f"stopped by {state}/etc-STOP" in health().stdout

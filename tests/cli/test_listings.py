@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from freetrain.cli.main import cli
 from freetrain.config import Config
-from freetrain.daemon.controls.pause import Pause, write_pause
+from freetrain.daemon.controls.site_orders import Pause, write_pause
 from freetrain.daemon.reports.status import LookStatus, NodeGroup, StatusFile, TrainerStatus
 from freetrain.errors import ExitCode
 from freetrain.slurm.queries import JOB_FIELDS, SEPARATOR

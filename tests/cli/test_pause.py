@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from freetrain.cli.main import cli
-from freetrain.daemon.controls.pause import read_pause
+from freetrain.daemon.controls.site_orders import read_pause
 from freetrain.errors import ExitCode
 
 

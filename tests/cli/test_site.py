@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from freetrain.cli.main import cli
-from freetrain.daemon.controls import pause
+from freetrain.daemon.controls import site_orders
 from freetrain.daemon.executor import Executor, Mode
 from freetrain.store import Store
 from freetrain.store.ledger import Ledger
@@ -23,8 +23,8 @@ def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ledger:
     """That of a daemon's directory, with nodes that are drained."""
     (tmp_path / "freetrain.toml").write_text(f"[state]\ndirectory = '{tmp_path}'\nstop_file = '{tmp_path}/STOP'\n")
     monkeypatch.setenv("FREETRAIN_CONFIG", str(tmp_path / "freetrain.toml"))
-    with pause.changing(tmp_path, 0.0) as changed:
-        changed.append(pause.Drain(nodes=frozenset({"n2"}), until_s=None))
+    with site_orders.changing(tmp_path, 0.0) as changed:
+        changed.append(site_orders.Drain(nodes=frozenset({"n2"}), until_s=None))
     return Store.open(tmp_path / "freetrain.db").ledger()
 
 
@@ -55,7 +55,7 @@ def test_whatever_people_order_has_a_row_before_it_is_done_and_is_settled_after_
         raise KilledError
 
     monkeypatch.setattr(slurm, "perform", is_killed)
-    monkeypatch.setattr(pause, "replace_file", is_killed)
+    monkeypatch.setattr(site_orders, "replace_file", is_killed)
     with pytest.raises(KilledError):
         CliRunner().invoke(cli, command)
     assert set(before) == {(f"freetrain {' '.join(command)}", "unknown")}

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from freetrain.config import Config, ConfigError, find_setting, settings
+from freetrain.config.settings import Setting
 from freetrain.core.node import Nodes
 from freetrain.daemon.admission.contradictions import USUAL, check_contradictions, find_contradictions
 from freetrain.slurm.finding import Finding
@@ -51,6 +52,17 @@ def test_a_usual_value_passes_and_another_is_mended_by_the_default(path: str) ->
     for value, is_unsafe in unusual:
         (finding,) = said(path, value)
         assert (finding.mend, finding.is_unsafe) == (f"[{setting.section}]\n{setting.line}", is_unsafe)
+
+
+PATHS = [setting for setting in settings() if setting.is_path]
+
+
+@pytest.mark.parametrize("setting", PATHS, ids=[setting.path for setting in PATHS])
+def test_a_relative_path_is_mended_by_the_default(setting: Setting) -> None:
+    config = Config.model_validate({setting.section: {setting.name: "here"}})
+    (finding,) = [found for found in find_contradictions(config, Nodes()) if setting.path in found.what]
+    assert (finding.mend, finding.is_unsafe) == (setting.lines, True)
+    assert [found for found in find_contradictions(Config(), Nodes()) if setting.path in found.what] == []
 
 
 def test_what_harms_the_sites_jobs_is_refused_where_nodes_are_lent() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from freetrain.config.sections import State
 from freetrain.config.settings import find_mistakes, load_config
 from freetrain.core.problem import problem_from_json, problem_to_dict
-from freetrain.daemon.controls.pause import OrdersReader
+from freetrain.daemon.controls.site_orders import OrdersReader
 from freetrain.daemon.reports.status import STATUS_NAME, DaemonStatus, Identity, StatusUnknownError, read_status
 from freetrain.slurm.node_groups import read_node_list
 from freetrain.store.packing import VERSION, PackedDecision, Packer, Roll, unpack, unpack_serving

@@ -14,10 +14,9 @@ from freetrain.config.sections import State
 from freetrain.config.settings import find_mistakes
 from freetrain.core.job import Job, JobState
 from freetrain.daemon.admission.sole_lender import find_marks
-from freetrain.daemon.controls.pause import OrdersReader
+from freetrain.daemon.controls.site_orders import OrdersReader
 from freetrain.elastic.on_disk.files import read_json
 from freetrain.errors import StateError
-from freetrain.lending.facts import SiteOrders
 from freetrain.slurm.asking import parse_asks
 from freetrain.slurm.parsing import (
     expand_nodes,
@@ -167,7 +166,7 @@ def test_a_time_that_no_calendar_has_leaves_pause_and_drains_as_they_were(tmp_pa
     (tmp_path / "pause.json").write_text(f'{{"by":"root","reason":"","since_s":1,"until_s":{until_s}}}')
     (tmp_path / "drains.json").write_text(f'{{"drains":[{{"nodes":["c1"],"until_s":{until_s}}}]}}')
     orders = OrdersReader().read(State(directory=str(tmp_path)), 1.79e9)
-    assert orders == SiteOrders(kept_off={"drained": {}})
+    assert (orders.paused, orders.kept_off["drained"]) == ("", {})
 
 
 def test_what_is_nested_without_end_is_refused_like_all_that_is_damaged(tmp_path: Path) -> None:

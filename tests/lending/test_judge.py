@@ -239,3 +239,9 @@ def test_judging_changes_neither_facts_nor_memory() -> None:
     first = judge(seen, memory, RULES)
     assert memory == Memory()
     assert judge(seen, memory, RULES) == first
+
+
+def test_what_was_measured_of_a_node_is_a_trait_of_its_places() -> None:
+    seen = replace(facts(request()), node_traits={"n1": {"watts": 700.0}})
+    ((nodes, _),) = judge(seen, Memory(), RULES).questions
+    assert {place.name: place.traits.watts for place in nodes} == {"n1": 700.0, "n2": 0.0, "n3": 0.0, "n4": 0.0}

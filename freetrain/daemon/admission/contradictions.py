@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from freetrain.config import Config, ConfigError
-from freetrain.config.settings import Setting, setting_of, value_of
+from freetrain.config.settings import Setting, setting_of, settings, value_of
 from freetrain.config.values import parse_networks
 from freetrain.core.aim import no_watts, read_aim
 from freetrain.core.amounts import Amount
@@ -92,11 +92,11 @@ def find_contradictions(config: Config, nodes: Nodes) -> Iterator[Finding]:
     yield from _unusual_values(config)
     yield from _of_times(config)
     yield from _of_metrics(config)
-    for path in ("state.directory", "state.stop_file"):
-        setting = setting_of(path)
+    for setting in settings():
         value = str(value_of(config, setting))
-        if not PurePath(value).is_absolute():
-            yield error(f"{path} depends on where the daemon is started from (it says {value!r}).", setting.lines)
+        if setting.is_path and value != setting.default and not PurePath(value).is_absolute():
+            what = f"{setting.path} depends on where the daemon is started from (it says {value!r})."
+            yield error(what, setting.lines)
     if config.lend.in_parts and config.slurm.backend == "pyslurm":
         yield warning(
             "pyslurm does not tell how many GPUs of a node are used, which lend.share needs: Slurm's commands are "

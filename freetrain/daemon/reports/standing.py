@@ -12,7 +12,7 @@ from typing import Any
 
 from freetrain.config import Config
 from freetrain.core.known_trainer import TrainerState
-from freetrain.daemon.controls.pause import stop_file_there
+from freetrain.daemon.controls.site_orders import stop_file_there
 from freetrain.daemon.reports.status import (
     DaemonStatus,
     Identity,

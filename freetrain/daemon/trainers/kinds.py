@@ -128,7 +128,7 @@ class Strategy(Protocol):
         the submission's own tasks.
         """
 
-    def is_drained(self, training: Training) -> bool:
+    def is_running_out(self, training: Training) -> bool:
         """Whether its tasks complete one by one: in the end fewer may be left than it asks for at least."""
         return False
 
@@ -184,7 +184,7 @@ class _Elastic(Strategy):
         is_over = is_complete(training.trainer, training.fragments, last, finished, target, nothing_unrun)
         return training.in_state(TrainerState.COMPLETE) if is_over else training
 
-    def is_drained(self, training: Training) -> bool:
+    def is_running_out(self, training: Training) -> bool:
         return training.runs.some_completed and not training.is_elastic
 
     def shown_costs(self, training: Training, tag: Tag) -> Mapping[str, float]:
@@ -332,8 +332,8 @@ def _request(training: Training, trainer: Trainer) -> Request:
 def _sizes(training: Training, tag: Tag, room: int) -> tuple[int, int] | str:
     """Min and max nodes that it may have now; or why it may have none."""
     most_nodes = min(tag.max_nodes or room, room)
-    is_drained = strategy_of(tag).is_drained(training)
-    min_nodes = min(tag.min_nodes, max(most_nodes, 1)) if is_drained else tag.min_nodes
+    is_running_out = strategy_of(tag).is_running_out(training)
+    min_nodes = min(tag.min_nodes, max(most_nodes, 1)) if is_running_out else tag.min_nodes
     if training.last_completed:
         most_nodes = min(max(len(training.fragments), min_nodes), room)
     elif not training.is_active:

@@ -216,7 +216,7 @@ def _with_end(training: Training) -> Training:
     note = training.trainer.note
     if not training.is_active or (note and note != UNKNOWN_END):
         return training
-    note = UNKNOWN_END if strategy_of(training.tag).is_drained(training) else ""
+    note = UNKNOWN_END if strategy_of(training.tag).is_running_out(training) else ""
     return replace(training, trainer=replace(training.trainer, note=note))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from freetrain.config.sections import State
-from freetrain.daemon.controls.pause import (
+from freetrain.daemon.controls.site_orders import (
     Drain,
     OrdersReader,
     are_heeded,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from freetrain.config.sections import State
-from freetrain.daemon.controls.pause import OrdersReader, Pause, read_pause, write_pause
+from freetrain.daemon.controls.site_orders import OrdersReader, Pause, read_pause, write_pause
 from freetrain.errors import StateError
 from freetrain.lending.facts import SiteOrders
 from tests.daemon.conftest import StartDaemon

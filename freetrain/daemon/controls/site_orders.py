@@ -1,4 +1,4 @@
-"""The site's pause and drains: what is not lent for a while, kept in files of the state directory.
+"""The site's orders, a pause, drains and a stop: what is not lent for a while, kept in files.
 
 A pause lends nothing more; what is lent stays, and gives way as always. A drain empties some nodes and leaves them
 alone. Who may write there changes the files, and the daemon reads them at each look; so they outlive the daemon,
@@ -12,10 +12,10 @@ import fcntl
 import logging
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -30,8 +30,10 @@ from freetrain.lending.facts import SiteOrders
 log = logging.getLogger(__name__)
 
 _PAUSE, _DRAINS, _HEEDED = "pause.json", "drains.json", "drains.heeded"
+_WHETHER_PAUSED, _WHAT_IS_DRAINED = "whether lending is paused", "what is drained"
 # A restart of the machine empties /run, where the other stop file is, but not this one's directory.
 LASTING = "/etc/freetrain/STOP"
+_T = TypeVar("_T")
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
@@ -164,22 +166,35 @@ def are_heeded(directory: Path) -> bool:
     return False
 
 
+class _Said(Protocol):
+    """Reads what a file says, such as whether lending is paused; None: it never could be read."""
+
+    def __call__(self, what: str, read: Callable[[], _T], /) -> _T | None: ...
+
+
+def _read_now(_what: str, read: Callable[[], _T]) -> _T:
+    return read()
+
+
 def read_orders(state: State, now_s: float) -> SiteOrders:
     """Orders of the site that count now.
 
     Raises:
         StateError: one of the files cannot be read or understood.
     """
+    return _orders(state, now_s, _read_now)
+
+
+def _orders(state: State, now_s: float, said: _Said) -> SiteOrders:
+    """The orders; ``said`` reads each file, and knows what counts where it is damaged."""
     directory = Path(state.directory)
-    return _orders(state, read_pause(directory, now_s), read_drains(directory, now_s))
-
-
-def _orders(state: State, pause: Pause | None, drains: Iterable[Drain]) -> SiteOrders:
     stop_file = stop_file_there(state)
+    pause = said(_WHETHER_PAUSED, lambda: read_pause(directory, now_s))
+    drains = said(_WHAT_IS_DRAINED, lambda: read_drains(directory, now_s)) or ()
     return SiteOrders(
         stopped=f"stopped by {stop_file}" if stop_file else "",
         paused=pause.sentence if pause else "",
-        kept_off={"drained": reasons(drains)},
+        kept_off={"drained": reasons(drain for drain in drains if drain.end_s > now_s)},
     )
 
 
@@ -190,45 +205,47 @@ class OrdersReader:
     """
 
     def __init__(self) -> None:
-        self._pause: Pause | None = None
-        self._drains: tuple[Drain, ...] = ()
+        self._said: dict[str, Any] = {}
         self._drains_text: bytes | None = None
         self._problems = Problems()
 
     def read(self, state: State, now_s: float) -> SiteOrders:
         """Read the orders of the site that count now."""
-        directory = Path(state.directory)
-        self._read_pause(directory, now_s)
-        self._read_drains(directory, now_s)
-        return _orders(state, self._pause, (drain for drain in self._drains if drain.end_s > now_s))
+        # Read first: drains that change in between are then not taken for heeded yet.
+        self._drains_text = _text_of(Path(state.directory) / _DRAINS)
+        pause_before = self._said.get(_WHETHER_PAUSED)
+        orders = _orders(state, now_s, self._read_or_keep)
+        pause = self._said.get(_WHETHER_PAUSED)
+        if pause != pause_before:
+            log.info("nothing more is lent: %s", pause.sentence) if pause else log.info("the pause has ended")
+        return orders
 
-    def _read_pause(self, directory: Path, now_s: float) -> None:
+    def _read_or_keep(self, what: str, read: Callable[[], _T]) -> _T | None:
+        """What a file says; where it is damaged, what it said before, which is logged once."""
+        problem = ""
         try:
-            found, problem = read_pause(directory, now_s), ""
+            self._said[what] = read()
         except StateError as error:
-            found, problem = self._pause, error.what
-        if self._problems.is_new("pause", problem):
-            log.error("whether lending is paused stays as it was: %s", problem)
-        elif found != self._pause:
-            log.info("nothing more is lent: %s", found.sentence) if found else log.info("the pause has ended")
-        self._pause = found
-
-    def _read_drains(self, directory: Path, now_s: float) -> None:
-        path, problem = directory / _DRAINS, ""
-        try:
-            # Read first: drains that change in between are then not taken for heeded yet.
-            self._drains_text = path.read_bytes() if path.exists() else None
-            self._drains = read_drains(directory, now_s)
-        except (StateError, OSError) as error:
-            self._drains_text, problem = None, str(error)
-        if self._problems.is_new("drains", problem):
-            log.error("what is drained stays as it was: %s", problem)
+            problem = error.what
+        if self._problems.is_new(what, problem):
+            log.error("%s stays as it was: %s", what, problem)
+        if problem and what == _WHAT_IS_DRAINED:
+            self._drains_text = None
+        return self._said.get(what)
 
     def note_heeded(self, state: State) -> None:
         """Note that all that follows from the drains as they were read last has been ordered."""
         path, text = Path(state.directory) / _HEEDED, self._drains_text
         if text is not None and not (path.exists() and path.read_bytes() == text):
             replace_file(path, text, 0o644)
+
+
+def _text_of(path: Path) -> bytes | None:
+    """What a file holds; None: it is not there, or cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
 
 
 def stop_file_there(state: State) -> str:
