@@ -166,8 +166,8 @@ def are_heeded(directory: Path) -> bool:
     return False
 
 
-class _Said(Protocol):
-    """Reads what a file says, such as whether lending is paused; None: it never could be read."""
+class _FileReader(Protocol):
+    """Reads one file, such as that of the pause, and knows what counts where it is damaged; None: nothing does."""
 
     def __call__(self, what: str, read: Callable[[], _T], /) -> _T | None: ...
 
@@ -185,12 +185,12 @@ def read_orders(state: State, now_s: float) -> SiteOrders:
     return _orders(state, now_s, _read_now)
 
 
-def _orders(state: State, now_s: float, said: _Said) -> SiteOrders:
-    """The orders; ``said`` reads each file, and knows what counts where it is damaged."""
+def _orders(state: State, now_s: float, read_file: _FileReader) -> SiteOrders:
+    """Orders of the site by its files."""
     directory = Path(state.directory)
     stop_file = stop_file_there(state)
-    pause = said(_WHETHER_PAUSED, lambda: read_pause(directory, now_s))
-    drains = said(_WHAT_IS_DRAINED, lambda: read_drains(directory, now_s)) or ()
+    pause = read_file(_WHETHER_PAUSED, lambda: read_pause(directory, now_s))
+    drains = read_file(_WHAT_IS_DRAINED, lambda: read_drains(directory, now_s)) or ()
     return SiteOrders(
         stopped=f"stopped by {stop_file}" if stop_file else "",
         paused=pause.sentence if pause else "",
@@ -205,7 +205,7 @@ class OrdersReader:
     """
 
     def __init__(self) -> None:
-        self._said: dict[str, Any] = {}
+        self._last_read: dict[str, Any] = {}
         self._drains_text: bytes | None = None
         self._problems = Problems()
 
@@ -213,25 +213,25 @@ class OrdersReader:
         """Read the orders of the site that count now."""
         # Read first: drains that change in between are then not taken for heeded yet.
         self._drains_text = _text_of(Path(state.directory) / _DRAINS)
-        pause_before = self._said.get(_WHETHER_PAUSED)
+        pause_before = self._last_read.get(_WHETHER_PAUSED)
         orders = _orders(state, now_s, self._read_or_keep)
-        pause = self._said.get(_WHETHER_PAUSED)
+        pause = self._last_read.get(_WHETHER_PAUSED)
         if pause != pause_before:
             log.info("nothing more is lent: %s", pause.sentence) if pause else log.info("the pause has ended")
         return orders
 
     def _read_or_keep(self, what: str, read: Callable[[], _T]) -> _T | None:
-        """What a file says; where it is damaged, what it said before, which is logged once."""
+        """Read a file, or keep what was read of it before where it is damaged, which is logged once."""
         problem = ""
         try:
-            self._said[what] = read()
+            self._last_read[what] = read()
         except StateError as error:
             problem = error.what
         if self._problems.is_new(what, problem):
             log.error("%s stays as it was: %s", what, problem)
         if problem and what == _WHAT_IS_DRAINED:
             self._drains_text = None
-        return self._said.get(what)
+        return self._last_read.get(what)
 
     def note_heeded(self, state: State) -> None:
         """Note that all that follows from the drains as they were read last has been ordered."""
@@ -241,7 +241,7 @@ class OrdersReader:
 
 
 def _text_of(path: Path) -> bytes | None:
-    """What a file holds; None: it is not there, or cannot be read."""
+    """Contents of a file; None: it is not there, or cannot be read."""
     try:
         return path.read_bytes()
     except OSError:
