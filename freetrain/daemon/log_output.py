@@ -60,6 +60,10 @@ class Problems:
         before, self._now[where] = self._now.get(where), problem
         return (before or None) != (problem or None)
 
+    def exists(self, where: str) -> bool:
+        """Whether anything is wrong there."""
+        return bool(self._now.get(where))
+
     def new_among(self, where: str, problems: Collection[_StateT]) -> list[_StateT]:
         """Problems of all those there that were not there before."""
         before, self._among[where] = self._among.get(where, ()), problems

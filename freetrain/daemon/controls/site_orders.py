@@ -212,9 +212,10 @@ class OrdersReader:
     def read(self, state: State, now_s: float) -> SiteOrders:
         """Read the orders of the site that count now."""
         # Read first: drains that change in between are then not taken for heeded yet.
-        self._drains_text = _text_of(Path(state.directory) / _DRAINS)
+        drains_text = _text_of(Path(state.directory) / _DRAINS)
         pause_before = self._last_read.get(_WHETHER_PAUSED)
         orders = _orders(state, now_s, self._read_or_keep)
+        self._drains_text = None if self._problems.exists(_WHAT_IS_DRAINED) else drains_text
         pause = self._last_read.get(_WHETHER_PAUSED)
         if pause != pause_before:
             log.info("nothing more is lent: %s", pause.sentence) if pause else log.info("the pause has ended")
@@ -229,8 +230,6 @@ class OrdersReader:
             problem = error.what
         if self._problems.is_new(what, problem):
             log.error("%s stays as it was: %s", what, problem)
-        if problem and what == _WHAT_IS_DRAINED:
-            self._drains_text = None
         return self._last_read.get(what)
 
     def note_heeded(self, state: State) -> None:

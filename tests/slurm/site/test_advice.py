@@ -242,7 +242,7 @@ def plan_lines(plan: MendingPlan) -> list[str]:
 def test_a_site_that_does_not_preempt_yet_always_gets_a_plan(site: Site) -> None:
     off = {name: row | {"PreemptMode": "OFF", "AllowQos": "ALL"} for name, row in site.partition_rows.items()}
     plain = Site({"PreemptType": "preempt/none", "PreemptMode": "OFF"}, off)
-    plan_of(plain, "fragments")
+    assert plan_of(plain, "fragments").all_changes
 
 
 def test_no_warning_has_a_line_that_follows_from_a_wrong_premise() -> None:
