@@ -67,6 +67,20 @@ class Place:
         return Place(self.name, self.until_s, self.holder, self.traits._replace(**traits))
 
 
+class Lease(NamedTuple):
+    """A place that a trainer had, or has still (``until_s`` inf); there may be very many.
+
+    Attributes:
+        place: its name, as of the end.
+        from_s: UTC epoch seconds, as ``until_s``.
+    """
+
+    place: str
+    trainer: str
+    from_s: float
+    until_s: float
+
+
 def node_of(place: str) -> str:
     """The node on which the place of this name is."""
     return place.partition(_MARK)[0]

@@ -32,7 +32,7 @@ from freetrain.slurm import commands
 from freetrain.slurm.comments import servers_on
 from freetrain.slurm.errors import SlurmRefusedError
 from freetrain.slurm.gateway import Gateway
-from freetrain.slurm.launcher import Launcher, NodeLimit, Order
+from freetrain.slurm.launcher import Launcher, Order
 from freetrain.store.ledger import Ledger
 
 NO_SNAPSHOT = Snapshot(0.0, (), ())
@@ -199,10 +199,9 @@ class FragmentStarter:
 
     def lend(self, training: Training, action: Lend, snapshot: Snapshot, decision: str | None) -> None:
         """Lend these places to a trainer, or to the filler of which it is a task."""
-        nodes = snapshot.node
-        places = [NodeLimit(node_of(name), s) for name, s in zip(action.nodes, action.limits_s, strict=True)]
+        nodes, names = snapshot.node, [node_of(name) for name in action.nodes]
         task = action.trainer if strategy_of(training.tag).tasks_compete else ""
-        wanted = self._launcher.lend(training.submission, places, snapshot.time_s, task)
+        wanted = self._launcher.lend(training.submission, names, action.limits_s, snapshot.time_s, task)
         amounts = [self._given(training, nodes[node_of(name)], action.amounts.get(name)) for name in action.nodes]
         if not self._executor.acts:
             orders = [self._order_of(training, own, amount, nodes) for own, amount in _by_job(wanted, amounts)]

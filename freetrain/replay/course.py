@@ -14,13 +14,14 @@ from typing import Any, Protocol
 
 from freetrain.core.decision import Decision
 from freetrain.core.holes import Holes
+from freetrain.core.place import Lease
 from freetrain.core.problem import Problem
 from freetrain.core.topology import FLAT, Topology, nodes_by_leaf
 from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Request
 from freetrain.loop.cycle import Goal, Journal, NullJournal
 from freetrain.replay.foresight import ForecastLog, ForecastScore
-from freetrain.replay.trainer_run import PlaceLease, PlaceLeases, TrainerRun
+from freetrain.replay.trainer_run import PlaceLeases, TrainerRun
 from freetrain.replay.trainers import TrainerQueue
 from freetrain.replay.yardsticks import Divider
 from freetrain.showing.words import natural_order
@@ -223,7 +224,7 @@ class ReplayRecord:
     site_impact: SiteImpact | None = None
     leaf_links: float | None = None
     leaf_bytes: float | None = None
-    leases: tuple[PlaceLease, ...] = ()
+    leases: tuple[Lease, ...] = ()
     wall_s: float = field(default=0.0, compare=False)
 
     @property

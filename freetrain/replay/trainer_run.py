@@ -11,38 +11,24 @@ from types import MappingProxyType
 
 from freetrain.core.holes import SECONDS_PER_HOUR
 from freetrain.core.needs import Needs
-from freetrain.core.place import node_of
+from freetrain.core.place import Lease, node_of
 from freetrain.core.terms import Table
 from freetrain.core.trainer import Trainer, TrainerPast
 from freetrain.lending.facts import Request
-
-
-@dataclass(frozen=True, slots=True)
-class PlaceLease:
-    """A place that a trainer had.
-
-    Attributes:
-        place: its name, as of the end.
-    """
-
-    place: str
-    trainer: str
-    from_s: float
-    until_s: float
 
 
 @dataclass(slots=True)
 class PlaceLeases:
     """The leases of a replay, in order of their ends."""
 
-    all: list[PlaceLease] = field(default_factory=list)
+    all: list[Lease] = field(default_factory=list)
     _open: dict[str, tuple[str, float]] = field(default_factory=dict)
 
     def note(self, place: str, trainer: str | None, now_s: float) -> None:
         """Note that from now on a trainer has this place; None: nobody has."""
         before = self._open.pop(place, None)
         if before is not None and now_s > before[1]:
-            self.all.append(PlaceLease(place, before[0], before[1], now_s))
+            self.all.append(Lease(place, before[0], before[1], now_s))
         if trainer is not None:
             self._open[place] = (trainer, now_s)
 

@@ -29,14 +29,6 @@ class Order:
     stdin: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeLimit:
-    """A node to be lent, with the time limit of its fragment in seconds."""
-
-    node: str
-    limit_s: float
-
-
 class Launcher(Protocol):
     """Maker of fragments, which also ends them. Its callers carry out its orders, and keep its fragments."""
 
@@ -53,11 +45,12 @@ class Launcher(Protocol):
         """Number of fragments that the submission can have at once."""
 
     def lend(
-        self, submission: Submission, places: Sequence[NodeLimit], now_s: float, task: str = ""
+        self, submission: Submission, nodes: Sequence[str], limits_s: Sequence[float], now_s: float, task: str = ""
     ) -> Sequence[Fragment]:
-        """The fragments that shall have these places, as many as there is room for; nothing is asked yet.
+        """The fragments that shall have these nodes, as many as there is room for; nothing is asked yet.
 
-        A task is to have all of these places together; without one, each place is for a task of its own.
+        A node stands there once for each part that is lent of it. A task is to have all of them together; without
+        one, each is for a task of its own.
         """
 
     def gives(self, submission: Submission, amount: Amount, asked: Amount) -> Amount:

@@ -14,7 +14,7 @@ from freetrain.core.fragment import Fragment, FragmentState, jobs_of
 from freetrain.core.job import Job
 from freetrain.core.node import Node
 from freetrain.slurm import commands
-from freetrain.slurm.launcher import Launcher, NodeLimit, Order
+from freetrain.slurm.launcher import Launcher, Order
 from freetrain.slurm.preconditions import Candidate, refusal, repairs, why_not_yet
 from freetrain.slurm.submissions import Submission
 from freetrain.slurm.tags import TAG_PREFIX
@@ -43,16 +43,16 @@ class Steering(Launcher):
         return min(room, max(submission.max_running, open_count)) if submission.max_running else room
 
     def lend(
-        self, submission: Submission, places: Sequence[NodeLimit], now_s: float, task: str = ""
+        self, submission: Submission, nodes: Sequence[str], limits_s: Sequence[float], now_s: float, task: str = ""
     ) -> Sequence[Fragment]:
-        """Fragments: a free task for each place, or the task that is named for all of them, if it is free."""
-        tasks, limits_s = [job.id for job in submission.startable], [place.limit_s for place in places]
+        """Fragments: a free task for each node, or the task that is named for all of them, if it is free."""
+        tasks = [job.id for job in submission.startable]
         if task:
-            tasks = [task] * len(places) if task in tasks else []
-            limits_s = [min(limits_s)] * len(places)
+            tasks = [task] * len(nodes) if task in tasks else []
+            limits_s = [min(limits_s)] * len(nodes)
         return [
-            Fragment(id_, submission.id, place.node, FragmentState.ASKED, now_s, limit_s)
-            for id_, place, limit_s in zip(tasks, places, limits_s, strict=False)
+            Fragment(id_, submission.id, node, FragmentState.ASKED, now_s, limit_s)
+            for id_, node, limit_s in zip(tasks, nodes, limits_s, strict=False)
         ]
 
     def gives(self, submission: Submission, amount: Amount, asked: Amount) -> Amount:

@@ -23,7 +23,7 @@ from freetrain.slurm import commands, queries
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmRefusedError
 from freetrain.slurm.gateway import Gateway
-from freetrain.slurm.launcher import Launcher, NodeLimit, Order
+from freetrain.slurm.launcher import Launcher, Order
 from freetrain.slurm.preconditions import OF_PATTERNS, Candidate, why_not_yet
 from freetrain.slurm.submissions import Submission
 
@@ -89,21 +89,21 @@ class Submitting(Launcher):
         return _NO_LIMIT if submission.waits else len(submission.fragments)
 
     def lend(
-        self, submission: Submission, places: Sequence[NodeLimit], now_s: float, task: str = ""
+        self, submission: Submission, nodes: Sequence[str], limits_s: Sequence[float], now_s: float, task: str = ""
     ) -> Sequence[Fragment]:
-        """Fragments, a new job for each place; until Slurm has given it a number it goes by its comment."""
+        """Fragments, a new job for each node; until Slurm has given it a number it goes by its comment."""
         # Two fragments on parts of one node must not have the same name.
-        before = [sum(other.node == place.node for other in places[:at]) for at, place in enumerate(places)]
+        before = [nodes[:at].count(node) for at, node in enumerate(nodes)]
         return [
             Fragment(
-                f"freetrain-fragment:of={submission.id},node={place.node},at={now_s * 1000 + number:.0f}",
+                f"freetrain-fragment:of={submission.id},node={node},at={now_s * 1000 + number:.0f}",
                 submission.id,
-                place.node,
+                node,
                 FragmentState.ASKED,
                 now_s,
-                place.limit_s,
+                limit_s,
             )
-            for place, number in zip(places, before, strict=True)
+            for node, limit_s, number in zip(nodes, limits_s, before, strict=True)
         ]
 
     def gives(self, submission: Submission, amount: Amount, asked: Amount) -> Amount:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from math import inf
 from typing import Any, TypeVar
 
 from sqlalchemy import (
@@ -25,6 +26,7 @@ from freetrain.core.fragment import End, Fragment, LentTime
 from freetrain.core.grouping import grouped
 from freetrain.core.harm import Harm
 from freetrain.core.known_trainer import KnownTrainer
+from freetrain.core.place import Lease
 from freetrain.core.trainer import TrainerPast
 from freetrain.store.engine import Database
 from freetrain.store.journal import NOTED_EVERY_S
@@ -275,8 +277,8 @@ class Ledger:
 
         return dict(self._read(trainers, lambda some: query.where(LiveTrainerRow.id.in_(some)), past))
 
-    def lent_nodes(self, since_s: float, most: int) -> list[tuple[str, str, float, float | None]]:
-        """(node, trainer, start, end or None) of fragments that ran after ``since_s``, of the last ``most``."""
+    def lent_nodes(self, since_s: float, most: int) -> list[Lease]:
+        """Leases of the nodes of fragments that ran after ``since_s``, of the last ``most``."""
         last = select(func.max(FragmentRow.id)).scalar_subquery()
         query = (
             select(FragmentRow.node, FragmentRow.trainer, FragmentRow.started_s, FragmentRow.ended_s)
@@ -286,7 +288,7 @@ class Ledger:
         )
         with self._database.connected() as connection:
             return [
-                (node, trainer, float(start or 0.0), None if end is None else float(end))
+                Lease(node, trainer, float(start or 0.0), inf if end is None else float(end))
                 for node, trainer, start, end in connection.execute(query)
             ]
 

@@ -12,6 +12,7 @@ from typing import Literal
 
 from freetrain.core.harm import Harm
 from freetrain.core.known_trainer import KnownTrainer
+from freetrain.core.place import Lease
 from freetrain.daemon.reports.standing import Standing
 from freetrain.daemon.reports.status import LookStatus, TrainerStatus
 from freetrain.errors import FreetrainError
@@ -22,7 +23,6 @@ from freetrain.store.journal import DecisionSummary
 from freetrain.store.ledger import DAEMON_COMMAND
 from freetrain.store.store import Store
 from freetrain.store.tables import CommandRow
-from freetrain.web.over_time import NodeLease
 
 _MAX_FRAGMENTS, _MAX_DECISIONS, _MAX_COMMANDS = 100_000, 12, 200
 MAX_COMMAND_GROUPS, _MAX_REASONS = 20, 3
@@ -63,7 +63,7 @@ class CommandGroup:
 class DaemonHistory:
     """History in the daemon's database: the last decisions and commands, newest first; or why it is unknown."""
 
-    stays: tuple[NodeLease, ...] = ()
+    stays: tuple[Lease, ...] = ()
     trainers: Mapping[str, KnownTrainer] = field(default_factory=dict)
     decisions: tuple[DecisionChanges, ...] = ()
     commands: tuple[CommandGroup, ...] = ()
@@ -85,7 +85,7 @@ def read_history(path: Path, since_s: float, trainers: Collection[str]) -> Daemo
 def _read(store: Store, since_s: float, trainers: Collection[str]) -> DaemonHistory:
     ledger = store.ledger()
     return DaemonHistory(
-        stays=tuple(map(NodeLease._make, ledger.lent_nodes(since_s, _MAX_FRAGMENTS))),
+        stays=tuple(ledger.lent_nodes(since_s, _MAX_FRAGMENTS)),
         trainers=ledger.trainers(trainers),
         decisions=_decisions(store),
         commands=_command_groups(ledger.newest_commands(_MAX_COMMANDS)),

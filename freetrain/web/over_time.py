@@ -7,11 +7,11 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, log10
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from freetrain.core.place import Lease
 from freetrain.daemon.reports.status import KEPT_S, PERIOD_S, NodeGroup, RecentNodes
 from freetrain.showing import palette
 from freetrain.showing.ticks import time_axis
@@ -81,15 +81,6 @@ class PageWindow:
         return tuple(mark for mark in marks if 2 < mark.percent < 98)
 
 
-class NodeLease(NamedTuple):
-    """A node that a trainer had, or has still (``until_s`` None), as far as is known; there may be very many."""
-
-    node: str
-    trainer: str
-    from_s: float
-    until_s: float | None
-
-
 def past_shown_s(now_s: float, first_s: float) -> float:
     """Seconds of the past that are shown where nothing is known from before ``first_s``: an hour at least."""
     return next((span_s for span_s in _SPANS_S if span_s >= now_s - first_s), PAST_S)
@@ -103,7 +94,7 @@ def trainer_colours(trainers: Iterable[str]) -> Mapping[str, int]:
 
 def draw_node_times(
     names: Sequence[str],
-    stays: Iterable[NodeLease],
+    stays: Iterable[Lease],
     groups: Iterable[NodeGroup],
     colours: Mapping[str, int],
     window: PageWindow,
@@ -111,7 +102,7 @@ def draw_node_times(
     """The picture as PNG, a row a node, ``COLUMNS`` of time: lent time, and expected idle time; else clear."""
     row = {name: number for number, name in enumerate(names)}
     cells = np.zeros((len(names), COLUMNS), np.uint8)
-    _draw_stays(cells, [stay for stay in stays if stay.node in row], row, colours, window)
+    _draw_stays(cells, [stay for stay in stays if stay.place in row], row, colours, window)
     for group in groups:
         if group.state in _STAYS_AHEAD:
             _draw_ahead(cells, [row[name] for name in expand_nodes(group.nodes) if name in row], group, window)
@@ -120,13 +111,13 @@ def draw_node_times(
 
 def _draw_stays(
     cells: NDArray[np.uint8],
-    stays: Sequence[NodeLease],
+    stays: Sequence[Lease],
     row: Mapping[str, int],
     colours: Mapping[str, int],
     window: PageWindow,
 ) -> None:
     """Draw the stays of trainers, a column wide at least; of those that overlap the later one is seen."""
-    ends = [window.known_until_s if stay.until_s is None else stay.until_s for stay in stays]
+    ends = [min(stay.until_s, window.known_until_s) for stay in stays]
     left = _columns(window, [stay.from_s for stay in stays])
     # A stay of seconds would have no column at all otherwise.
     right = np.maximum(_columns(window, np.minimum(ends, window.now_s)), left + 1)
@@ -134,7 +125,7 @@ def _draw_stays(
     others = len(palette.TRAINERS)
     for number in np.flatnonzero(shown).tolist():
         stay = stays[number]
-        cells[row[stay.node], left[number] : right[number]] = _FIRST + colours.get(stay.trainer, others)
+        cells[row[stay.place], left[number] : right[number]] = _FIRST + colours.get(stay.trainer, others)
 
 
 def _draw_ahead(cells: NDArray[np.uint8], rows: list[int], group: NodeGroup, window: PageWindow) -> None:

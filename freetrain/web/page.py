@@ -23,6 +23,7 @@ from freetrain.client.documents import OwnJob
 from freetrain.core.fragment import End
 from freetrain.core.harm import Harm
 from freetrain.core.known_trainer import KnownTrainer
+from freetrain.core.place import Lease
 from freetrain.daemon.reports.standing import Standing
 from freetrain.daemon.reports.status import NodeGroup, NodeStanding
 from freetrain.lending.node_verdicts import what_changes
@@ -32,7 +33,7 @@ from freetrain.slurm.parsing import expand_nodes, fold_nodes
 from freetrain.web import over_time
 from freetrain.web.api import own_job, own_jobs, ranked
 from freetrain.web.facts import PageFacts, headline_of, without_ids
-from freetrain.web.over_time import NodeLease, PageWindow
+from freetrain.web.over_time import PageWindow
 
 REFRESH_S = 10
 _MAX_HARMS, _MAX_RESIZES = 20, 8
@@ -59,7 +60,7 @@ def render(facts: PageFacts) -> str:
     look = standing.last_look
     window = window_of(facts)
     node_map = draw_map(look.nodes if look else ())
-    stays = [stay for stay in past.stays if stay.until_s is None or stay.until_s > window.from_s]
+    stays = [stay for stay in past.stays if stay.until_s > window.from_s]
     colours = {} if facts.is_private else over_time.trainer_colours(stay.trainer for stay in stays)
     trainings, more = list_trainings(standing, past.trainers)
     return fill(
@@ -112,11 +113,11 @@ def window_of(facts: PageFacts) -> PageWindow:
 
 
 def _node_rows(
-    facts: PageFacts, stays: Sequence[NodeLease], colours: Mapping[str, int], window: PageWindow
+    facts: PageFacts, stays: Sequence[Lease], colours: Mapping[str, int], window: PageWindow
 ) -> dict[str, Any] | None:
     groups = facts.standing.last_look.nodes if facts.standing.last_look else ()
     shown = {name for group in groups for name in expand_nodes(group.nodes)}
-    names = natural_order(shown | {stay.node for stay in stays})
+    names = natural_order(shown | {stay.place for stay in stays})
     if not names:
         return None
     # What was foreseen at a look that is past is no forecast any more.
@@ -348,7 +349,7 @@ def render_own(facts: PageFacts, user: str) -> str:
     )
 
 
-def _training(own: OwnJob, stays: Iterable[NodeLease], window: PageWindow) -> OwnTraining:
+def _training(own: OwnJob, stays: Iterable[Lease], window: PageWindow) -> OwnTraining:
     path, top = _nodes_over_time([stay for stay in stays if stay.trainer == own.job.id], window)
     return OwnTraining(
         own=own,
@@ -383,8 +384,8 @@ def _ends_text(own: OwnJob) -> str:
     return ", ".join(f"{ends[end]} {end}" for end in map(str, _LOST) if ends.get(end))
 
 
-def _nodes_over_time(stays: Sequence[NodeLease], window: PageWindow) -> tuple[str, int]:
-    ends_s = [window.known_until_s if stay.until_s is None else stay.until_s for stay in stays]
+def _nodes_over_time(stays: Sequence[Lease], window: PageWindow) -> tuple[str, int]:
+    ends_s = [min(stay.until_s, window.known_until_s) for stay in stays]
     changes = [(max(stay.from_s, window.from_s), 1) for stay in stays]
     changes += [(max(end_s, window.from_s), -1) for end_s in ends_s]
     # At one time, nodes that leave come first: a node that changes hands within is counted once.

@@ -18,7 +18,6 @@ from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.errors import StateError
 from freetrain.lending.facts import SiteOrders
 from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
-from freetrain.slurm.launcher import NodeLimit
 from freetrain.slurm.submissions import Submission
 from freetrain.slurm.submitting import Pattern, Submitting, fragment_script
 from freetrain.store.ledger import Ledger
@@ -266,8 +265,7 @@ def test_fragments_on_parts_of_a_node_ask_for_their_parts_and_are_told_apart() -
     needs = Needs(cpus=4, memory_mb=300, gres=(("gpu:a100", 2),), is_whole=False).lent_in_part()
     pattern = Job("7", "7", "news", "freetrain", JobState.PENDING)
     submission = Submission("7", "news", "", 0.0, (pattern,), needs)
-    places = [NodeLimit("n1", 600.0), NodeLimit("n2", 600.0), NodeLimit("n1", 600.0)]
-    fragments = submitting().lend(submission, places, 1000.0)
+    fragments = submitting().lend(submission, ["n1", "n2", "n1"], [600.0] * 3, 1000.0)
     assert len({fragment.job for fragment in fragments}) == 3, (
         "Slurm knows them by their comments until they have a number"
     )

@@ -32,7 +32,7 @@ def test_of_a_decision_what_it_changed_is_told_and_of_commands_what_they_were_fo
     ]
     assert list(past.trainers) == ["60000101"]
     assert [harm.job for harm in past.harms] == ["77"]
-    assert {stay.node for stay in past.stays} == {"n1", "n2"}
+    assert {stay.place for stay in past.stays} == {"n1", "n2"}
     assert not read_history(site.path, time.time() - 60, []).harms
 
 
@@ -43,7 +43,7 @@ def test_of_a_table_that_keeps_everything_only_the_end_is_looked_at(
     now_s = time.time()
     site.lent([("n5", "60000101", now_s - 60, now_s - 30), ("n6", "60000101", now_s - 1e6, now_s - 1e6 + 30)])
     monkeypatch.setattr(facts, "_MAX_FRAGMENTS", 3)
-    assert [stay.node for stay in read_history(site.path, now_s - 3600, []).stays] == ["n2", "n5"]
+    assert [stay.place for stay in read_history(site.path, now_s - 3600, []).stays] == ["n2", "n5"]
 
 
 def test_each_decision_is_unpacked_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

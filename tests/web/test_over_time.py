@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 
+from freetrain.core.place import Lease
 from freetrain.daemon.reports.status import NodeGroup, RecentNodes
 from freetrain.web.over_time import (
     COLUMNS,
-    NodeLease,
     PageWindow,
     draw_node_times,
     draw_over_time,
@@ -25,10 +27,10 @@ OTHERS = FIRST + 12
 
 def test_what_was_lent_stands_where_its_time_is_and_the_rest_is_clear() -> None:
     stays = [
-        NodeLease("n1", "a", NOW_S - 7200, NOW_S - 3600),
-        NodeLease("n1", "b", NOW_S - 3600, None),
-        NodeLease("n2", "a", NOW_S - 1e6, NOW_S - 9e4),
-        NodeLease("gone", "a", NOW_S - 60, None),
+        Lease("n1", "a", NOW_S - 7200, NOW_S - 3600),
+        Lease("n1", "b", NOW_S - 3600, inf),
+        Lease("n2", "a", NOW_S - 1e6, NOW_S - 9e4),
+        Lease("gone", "a", NOW_S - 60, inf),
     ]
     colours = trainer_colours(["a", "b"])
     cells = read_png(draw_node_times(["n1", "n2"], stays, [], colours, PageWindow(NOW_S, NOW_S - 1800)))
@@ -58,9 +60,7 @@ def test_where_there_are_more_trainings_than_colours_all_have_one() -> None:
     many = [str(number) for number in range(13)]
     assert trainer_colours(many) == {}
     assert len(set(trainer_colours(many[:12]).values())) == 12
-    cells = read_png(
-        draw_node_times(["n"], [NodeLease("n", "7", NOW_S - 60, None)], [], {}, PageWindow(NOW_S, NOW_S))
-    )
+    cells = read_png(draw_node_times(["n"], [Lease("n", "7", NOW_S - 60, inf)], [], {}, PageWindow(NOW_S, NOW_S)))
     assert set(cells[0]) == {CLEAR, OTHERS}
 
 

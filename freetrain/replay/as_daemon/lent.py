@@ -12,9 +12,9 @@ from math import ceil, inf
 
 from freetrain.core.amounts import Amount
 from freetrain.core.fragment import End, Fragment, FragmentState
-from freetrain.core.place import node_of
+from freetrain.core.place import Lease, node_of
 from freetrain.core.quick_enum import quick
-from freetrain.replay.trainer_run import PlaceLease, TrainerRun
+from freetrain.replay.trainer_run import TrainerRun
 
 _LIMITS_EVERY_S = 30.0
 """``PERIODIC_TIMEOUT`` in ``src/slurmctld/controller.c`` of Slurm 22.05."""
@@ -134,7 +134,7 @@ class LentNodes:
         self._numbers = count(1)
         self.queued: set[int] = set()
         self.node_s = 0.0
-        self.times: list[PlaceLease] = []
+        self.times: list[Lease] = []
         self.ended: list[Fragment] = []
 
     @property
@@ -334,7 +334,7 @@ class LentNodes:
             counts_as = self._runs[fragment.trainer].counts_as
             self.node_s += counts_as * max(0.0, until_s - fragment.started_s)
             if self._each is not None and until_s > fragment.started_s:
-                self.times.append(PlaceLease(place, fragment.trainer, fragment.started_s, until_s))
+                self.times.append(Lease(place, fragment.trainer, fragment.started_s, until_s))
         self.ended.append(_later_on(fragment, FragmentState.ENDED, end=end, ended_s=at_s))
 
     def _later(self, at_s: float, step: _FragmentStep, number: int) -> None:

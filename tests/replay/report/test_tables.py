@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from freetrain.core.amounts import Amount
-from freetrain.core.place import new_place
+from freetrain.core.place import Lease, new_place
 from freetrain.core.trainer import Trainer
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
@@ -40,7 +40,6 @@ from freetrain.replay.report.tables import (
     trainer_rows,
 )
 from freetrain.replay.study import DaemonSetup, DaemonStudy, Study
-from freetrain.replay.trainer_run import PlaceLease
 from freetrain.replay.trainers import PRESETS
 from tests.replay.as_daemon.test_driver import rules
 from tests.replay.report.conftest import FROM_S, make_holes, make_input, make_record
@@ -254,7 +253,7 @@ def test_the_page_tells_what_would_have_fit_and_was_lent_where_it_was_asked(repo
     names = tuple(new_place(name, 1) for name in log.holes.node_names)
     holes = replace(log.holes, node_names=names, in_parts=True)
     places = TaskPlaces(task, holes, np.arange(nodes, dtype=np.int32), beside, beside * 3, np.ones((nodes, 3)))
-    lent = (PlaceLease(names[0], report.study.record.runs[0].trainer.id, 0.0, 3600.0),)
+    lent = (Lease(names[0], report.study.record.runs[0].trainer.id, 0.0, 3600.0),)
     on_shares = replace(report.study, record=replace(report.study.record, leases=lent), as_daemon=None)
     played = replace(shared, log=replace(log, places=places), study=replace(report.study, on_shares=on_shares))
     page = render(played).replace("\N{NO-BREAK SPACE}", " ")
