@@ -93,7 +93,13 @@ def select_nodes(busy: BusyTimes, wanted: str, tally: RowTally) -> BusyTimes:
     Raises:
         InputError: if the text is no node set or none of its nodes is in the machine.
     """
-    names = set(_wanted_names(wanted))
+    try:
+        # A bare range set is no node set, but one in brackets is, of nodes whose names are numbers.
+        names = set(expand(f"[{wanted}]" if _NUMBERS.fullmatch(wanted) else wanted))
+    except NodeListError as error:
+        raise InputError(
+            f"--only-nodes cannot be read: {error}.", "Write it as 0-255, c[01-16] or c[01-16],gpu3."
+        ) from None
     keep = np.array([name in names for name in busy.node_names], bool)
     found = int(keep.sum())
     if not found:
@@ -130,17 +136,6 @@ def add_always_busy(busy: BusyTimes, total: int | None, tally: RowTally) -> Busy
         busy.and_also(unseen, np.full(more, -np.inf), np.full(more, np.inf)),
         node_names=(*busy.node_names, *made_up("unseen", more)),
     )
-
-
-def _wanted_names(wanted: str) -> list[str]:
-    numeric = _NUMBERS.fullmatch(wanted) is not None
-    try:
-        # A bare range set is no node set, but one in brackets is, of nodes whose names are numbers.
-        return expand(f"[{wanted}]" if numeric else wanted)
-    except NodeListError as error:
-        raise InputError(
-            f"--only-nodes cannot be read: {error}.", "Write it as 0-255, c[01-16] or c[01-16],gpu3."
-        ) from None
 
 
 def too_small(seen: int, total: int) -> InputError:
