@@ -386,13 +386,8 @@ def _lasting(fitting: pl.DataFrame, number: int, shortest_s: float) -> pl.DataFr
     )
 
 
-def about_shares(shares: IdleShares) -> list[str]:
+def about_shares(shares: IdleShares) -> Iterator[str]:
     """Notes; where no node was partly used at most that no task fits on any: nodes without jobs show that, too."""
-    is_told = shares.partly_used_s.any() or shares.cpus.unknown_s.any()
-    return [*_too_large(shares), *(_notes(shares) if is_told else ())]
-
-
-def _too_large(shares: IdleShares) -> Iterator[str]:
     room = shares.room
     if room is not None and not room.on_empty.any():
         kept = f" and {room.task.keep} are kept back (lend.keep)" if room.task.keep != Amount() else ""
@@ -400,9 +395,8 @@ def _too_large(shares: IdleShares) -> Iterator[str]:
             f"No node is known to have as much as a task asks for: {room.task.words}{kept}. Where the log does "
             "not show all that nodes have, --machine tells it."
         )
-
-
-def _notes(shares: IdleShares) -> Iterator[str]:
+    if not (shares.partly_used_s.any() or shares.cpus.unknown_s.any()):
+        return
     parts: dict[str, IdlePart | None] = {"CPUs": shares.cpus, "memory": shares.memory_bytes, "GPUs": shares.gpus}
     known = {name: part for name, part in parts.items() if part is not None}
     least = [name for name, part in known.items() if part.is_least]
@@ -417,7 +411,7 @@ def _notes(shares: IdleShares) -> Iterator[str]:
             f"{100 * shares.spread:.0f} % of the CPU time was held by jobs on several nodes. The log tells their "
             "sums alone: they count as if they held as much of each node."
         )
-    for name in shares.room.ignored if shares.room else ():
+    for name in room.ignored if room else ():
         yield f"The log says of no job how much {name} it held: what --task asks for of it is not heeded."
     for name, part in known.items():
         hours = float(part.unknown_s.sum()) / SECONDS_PER_HOUR
