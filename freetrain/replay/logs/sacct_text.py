@@ -149,11 +149,11 @@ def find_headers(data: bytes, expected: str | None = None, first: Header | None 
     """
     at = 0
     if first is None:
-        first = _first_header(data, expected)
+        while first is None and at < min(len(data), _HEAD_BYTES):
+            first, at = _header_at(data, at, expected), _end_of_line(data, at) + 1
         if first is None:
             return
         yield first
-        at = _end_of_line(data, first.begin)
     job_column = _JOB_COLUMN.search(first.text)
     # A search for the job column's name finds the few lines that may be headers, without a look at each line.
     spelled = job_column[0].encode() if job_column else b"JobID"
@@ -162,16 +162,6 @@ def find_headers(data: bytes, expected: str | None = None, first: Header | None 
         if header is not None:
             yield header
         at = _end_of_line(data, at)
-
-
-def _first_header(data: bytes, expected: str | None) -> Header | None:
-    begin, end = 0, min(len(data), _HEAD_BYTES)
-    while begin < end:
-        header = _header_at(data, begin, expected)
-        if header is not None:
-            return header
-        begin = _end_of_line(data, begin) + 1
-    return None
 
 
 def _header_at(data: bytes, begin: int, expected: str | None) -> Header | None:

@@ -254,12 +254,19 @@ def _parts_of(
 ) -> tuple[Floats, Mapping[str, IdlePart], TaskRoom | None]:
     """Figures of some nodes: seconds in which they were partly used, their idle parts, and room for tasks."""
     of_one = stretches.of_jobs(alone)
-    free = {what: free_of(stretches, amount, of_one, nodes) for what, amount in held.items()}
+    free = {what: free_of(stretches, its_held, of_one, nodes) for what, its_held in held.items()}
     partly = stretches.has_jobs & (free["cpus"].amount >= 1 - _INEXACT)
-    idle = {
-        what: _idle_part(stretches, free[what], partly, stretches.has_jobs if what == "cpus" else partly)
-        for what in known_kinds
-    }
+    idle: dict[str, IdlePart] = {}
+    for what in known_kinds:
+        amount, unknown = free[what].amount, np.isnan(free[what].amount)
+        # Without the CPUs that jobs held it is not known whether the node was used in part.
+        missed = unknown & (stretches.has_jobs if what == "cpus" else partly)
+        idle[what] = IdlePart(
+            size=free[what].size,
+            idle_s=stretches.by_node(np.where(partly & ~unknown, amount, 0.0) * stretches.lasts_s),
+            unknown_s=stretches.by_node(np.where(missed, stretches.lasts_s, 0.0)),
+            is_least=free[what].is_least,
+        )
     room = None if task is None else _task_room(stretches, free, partly, nodes, task, known_kinds)
     return stretches.by_node(np.where(partly, stretches.lasts_s, 0.0)), idle, room
 
@@ -288,18 +295,6 @@ def _task_room(
     node = stretches.node[rows] + np.int32(nodes.start)
     sizes = np.stack([np.zeros(stretches.nodes) if name in unsaid else free[name].size for name in asked], axis=1)
     return TaskRoom(task, empty, node, stretches.at_s[rows], until_s[rows], fits[rows], sizes, ignored)
-
-
-def _idle_part(
-    stretches: Stretches, free: FreeAmount, counted: NDArray[np.bool_], expected: NDArray[np.bool_]
-) -> IdlePart:
-    unknown = np.isnan(free.amount)
-    return IdlePart(
-        size=free.size,
-        idle_s=stretches.by_node(np.where(counted & ~unknown, free.amount, 0.0) * stretches.lasts_s),
-        unknown_s=stretches.by_node(np.where(expected & unknown, stretches.lasts_s, 0.0)),
-        is_least=free.is_least,
-    )
 
 
 def _gpu_types(placed: PlacedJobs, nodes: int) -> tuple[str, ...]:

@@ -376,7 +376,9 @@ class _Text:
             except (ValueError, RecursionError):
                 raise self._damaged(self._at) from None
             # A number that ends with the piece may go on in the next one.
-            if not self._may_go_on(end) or not self._more():
+            is_closed = self._text[end - 1] in '}]"'
+            may_go_on = len(self._text) - end < _LONGEST_MARK and self._text[end : end + 1] in ("", *".eE+-")
+            if is_closed or not may_go_on or not self._more():
                 self._at = end
                 return value
 
@@ -417,12 +419,6 @@ class _Text:
         self._lines_before += self._text.count("\n", 0, self._at)
         self._text, self._at = self._text[self._at :] + self._decode(piece), 0
         return True
-
-    def _may_go_on(self, end: int) -> bool:
-        """Whether the value that ends there may be the beginning of a longer number, whose rest is to come."""
-        is_closed = self._text[end - 1] in '}]"'
-        is_at_end = len(self._text) - end < _LONGEST_MARK
-        return not is_closed and is_at_end and self._text[end : end + 1] in ("", *".eE+-")
 
     def _damaged(self, at: int) -> InputError:
         line = self._lines_before + self._text.count("\n", 0, at) + 1
