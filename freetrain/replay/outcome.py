@@ -120,9 +120,9 @@ def outcome_of(record: ReplayRecord, dedicated: DedicatedRecord) -> ReplayOutcom
         leaf_links=record.leaf_links,
         leaf_bytes=record.leaf_bytes,
         evictions=sum(run.evicted_nodes for run in runs),
-        forced_rescales=_times(runs, Loss.EVICTION),
+        forced_rescales=sum(run.losses[Loss.EVICTION] for run in runs),
         rescales=sum(run.rescales for run in runs),
-        starts=_times(runs, Loss.START),
+        starts=sum(run.losses[Loss.START] for run in runs),
         eviction_lost_s=_lost_s(runs, Loss.EVICTION),
         eviction_pause_s=_lost_s(runs, Loss.EVICTION_PAUSE),
         scale_up_lost_s=_lost_s(runs, Loss.SCALE_UP),
@@ -177,10 +177,6 @@ def _node_hours_of(runs: Iterable[TrainerRun]) -> dict[str, float]:
 def ratio(part: float, whole: float) -> float | None:
     """A part of a whole; None where there is nothing of it."""
     return part / whole if whole > 0 else None
-
-
-def _times(runs: Iterable[TrainerRun], why: Loss) -> int:
-    return sum(run.losses[why] for run in runs)
 
 
 def _lost_s(runs: Iterable[TrainerRun], why: Loss) -> float:

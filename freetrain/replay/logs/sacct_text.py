@@ -228,7 +228,7 @@ def _one_per_gap(columns: list[int], fixed: list[int]) -> tuple[int, ...]:
     return tuple(sorted({bisect(fixed, at): at for at in reversed(columns)}.values()))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _TextSection:
     """Neighbouring lines of one form: from where to where, and where the headers among them begin."""
 
@@ -297,14 +297,15 @@ def _beginning(
 
 def _sections(data: bytes, begin: int, form: Form | None, headers: list[Header], name: str) -> list[_TextSection]:
     """The sections of a text that begins with rows of this form (None: with the first header)."""
-    found: list[tuple[Form, int, list[int]]] = [] if form is None else [(form, begin, [])]
+    found = [] if form is None else [_TextSection(form, begin, [], len(data))]
     for header in headers:
-        if not found or header.text != found[-1][0].header.text:
+        if not found or header.text != found[-1].form.header.text:
+            if found:
+                found[-1].end = header.begin
             trailing = header.text.rstrip(" \r").endswith(header.separator)
-            found.append((_form_of(header, name, trailing), header.begin, []))
-        found[-1][2].append(header.begin)
-    ends = [*(begin for _, begin, _ in found[1:]), len(data)]
-    return [_TextSection(*section, end) for section, end in zip(found, ends, strict=False)]
+            found.append(_TextSection(_form_of(header, name, trailing), header.begin, [], len(data)))
+        found[-1].headers.append(header.begin)
+    return found
 
 
 def _split(
