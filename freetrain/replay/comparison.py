@@ -125,14 +125,15 @@ def _plain(run: RunSummary) -> dict[str, str]:
 def _compared(run: RunSummary, labels: Mapping[str, str]) -> ComparedRun:
     outcome = run.outcome
     daemon = outcome.get("as_daemon") or {}
-    site = daemon.get("site", {})
+    site, shares = daemon.get("site", {}), outcome.get("shares") or {}
+    in_parts = shares["as_daemon"]["outcome"] if shares.get("as_daemon") else shares.get("replay")
     return ComparedRun(
         run.id,
         dict(labels),
         outcome.get("idle_node_hours"),
         _way(outcome),
         _way(daemon["outcome"]) if daemon else None,
-        _way_in_parts(outcome.get("shares") or {}),
+        _way(in_parts) if in_parts else None,
         site.get("site_delay_mean_s"),
         site.get("site_delay_max_s"),
         (outcome.get("worth") or {}).get("energy_kwh"),
@@ -143,9 +144,3 @@ def _way(outcome: Mapping[str, Any]) -> RunFigures:
     idle, lent = outcome.get("idle_node_hours"), outcome.get("lent_node_hours")
     part = lent / idle if idle and lent is not None else None
     return RunFigures(part, *map(outcome.get, ("u_work", "u_oracle", "evictions")))
-
-
-def _way_in_parts(shares: Mapping[str, Any]) -> RunFigures | None:
-    daemon = shares.get("as_daemon")
-    played = daemon["outcome"] if daemon else shares.get("replay")
-    return _way(played) if played else None

@@ -91,6 +91,12 @@ def outcome_of(record: ReplayRecord, dedicated: DedicatedRecord) -> ReplayOutcom
     runs, samples, work = record.runs, record.samples, record.work
     joules = sum(run.joules for run in runs)
     solve_s = record.timeline.solve_s or [0.0]
+    took_s = [run.completed_s - run.admitted_s for run in runs if run.completed_s is not None]
+    due = [
+        (run, end_s)
+        for run in runs
+        if (end_s := run.trainer.deadline_s) is not None and end_s <= record.holes.until_s
+    ]
     return ReplayOutcome(
         idle_node_hours=record.holes.idle_node_hours,
         lent_node_hours=record.lent_node_s / SECONDS_PER_HOUR,
@@ -104,19 +110,19 @@ def outcome_of(record: ReplayRecord, dedicated: DedicatedRecord) -> ReplayOutcom
         dedicated_work=dedicated.work,
         dedicated_samples=dedicated.samples,
         trainers_admitted=len(runs),
-        trainers_completed=sum(run.completed_s is not None for run in runs),
-        completion_mean_s=_completion_mean_s(runs),
+        trainers_completed=len(took_s),
+        completion_mean_s=sum(took_s) / len(took_s) if took_s else None,
         longest_wait_s=max((run.longest_wait_s for run in runs), default=0.0),
-        deadlines=len(due := _due(record)),
+        deadlines=len(due),
         deadlines_met=sum(run.completed_s is not None and run.completed_s <= end_s for run, end_s in due),
         node_hours_of=_node_hours_of(runs),
         lent_watts=joules / record.held_node_s if joules else None,
         leaf_links=record.leaf_links,
         leaf_bytes=record.leaf_bytes,
         evictions=sum(run.evicted_nodes for run in runs),
-        forced_rescales=_times(runs, Loss.EVICTION),
+        forced_rescales=sum(run.losses[Loss.EVICTION] for run in runs),
         rescales=sum(run.rescales for run in runs),
-        starts=_times(runs, Loss.START),
+        starts=sum(run.losses[Loss.START] for run in runs),
         eviction_lost_s=_lost_s(runs, Loss.EVICTION),
         eviction_pause_s=_lost_s(runs, Loss.EVICTION_PAUSE),
         scale_up_lost_s=_lost_s(runs, Loss.SCALE_UP),
@@ -160,11 +166,6 @@ def definitions(of: type[object] = ReplayOutcome) -> dict[str, str]:
     return {name: hint.__metadata__[0] for name, hint in hints.items()}
 
 
-def _due(record: ReplayRecord) -> list[tuple[TrainerRun, float]]:
-    named = [(run, run.trainer.deadline_s) for run in record.runs]
-    return [(run, end_s) for run, end_s in named if end_s is not None and end_s <= record.holes.until_s]
-
-
 def _node_hours_of(runs: Iterable[TrainerRun]) -> dict[str, float]:
     hours: defaultdict[str, float] = defaultdict(float)
     for run in runs:
@@ -173,18 +174,9 @@ def _node_hours_of(runs: Iterable[TrainerRun]) -> dict[str, float]:
     return dict(sorted(hours.items()))
 
 
-def _completion_mean_s(runs: Iterable[TrainerRun]) -> float | None:
-    took_s = [run.completed_s - run.admitted_s for run in runs if run.completed_s is not None]
-    return sum(took_s) / len(took_s) if took_s else None
-
-
 def ratio(part: float, whole: float) -> float | None:
     """A part of a whole; None where there is nothing of it."""
     return part / whole if whole > 0 else None
-
-
-def _times(runs: Iterable[TrainerRun], why: Loss) -> int:
-    return sum(run.losses[why] for run in runs)
 
 
 def _lost_s(runs: Iterable[TrainerRun], why: Loss) -> float:

@@ -20,7 +20,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
@@ -89,10 +89,6 @@ class _SweptLog(BaseModel):
 
     files: str | Annotated[list[str], Field(min_length=1)]
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        return (self.files,) if isinstance(self.files, str) else tuple(self.files)
-
 
 class _Spec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -111,7 +107,7 @@ class _VariedValue:
     axis: str
     label: str
     options: Mapping[str, Any]
-    files: tuple[str, ...] = field(default=())
+    files: Sequence[str] = ()
 
 
 def read_sweep(path: Path, data: Path | None = None) -> Sweep:
@@ -150,7 +146,10 @@ def _digest(path: Path) -> str:
 
 def _axes(spec: _Spec) -> Iterator[list[_VariedValue]]:
     """Axes of the sweep: the values of each thing that is varied; logs come first."""
-    yield [_VariedValue("log", name, log.model_extra or {}, log.names) for name, log in spec.logs.items()]
+    yield [
+        _VariedValue("log", name, log.model_extra or {}, [log.files] if isinstance(log.files, str) else log.files)
+        for name, log in spec.logs.items()
+    ]
     for axis, values in spec.vary.items():
         if isinstance(values, list):
             yield [_VariedValue(axis, _text(value), {axis: value}) for value in values]
@@ -175,17 +174,14 @@ def _cell(
         for item in value if isinstance(value, list) else [value]:
             text = _text(item)
             file = find(named) if (named := _file_in(name, text)) else None
-            arguments += _argument(name, item, text if file is None else f"{text.removesuffix(named)}{file}")
+            if not isinstance(item, bool):
+                arguments += [f"--{name}", text if file is None else f"{text.removesuffix(named)}{file}"]
+            elif item:
+                arguments.append(f"--{name}")
             contents += [name, text if file is None else digest(file)]
     # The version is part of the key: another freetrain may decide otherwise, and its figures do not mix.
     what = json.dumps([__version__, labels, contents]).encode()
     return Cell(number, labels, tuple(arguments), hashlib.sha256(what).hexdigest()[:16])
-
-
-def _argument(name: str, value: object, given: str) -> list[str]:
-    if isinstance(value, bool):
-        return [f"--{name}"] if value else []
-    return [f"--{name}", given]
 
 
 def _file_in(name: str, text: str) -> str:

@@ -17,7 +17,7 @@ from itertools import count, cycle
 from math import inf
 from pathlib import Path
 from random import Random
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -200,8 +200,11 @@ def with_other_kinds(trainer: Trainer, kinds: Iterable[str]) -> Trainer:
 
 def read_trainers(path: Path) -> tuple[Trainer, ...]:
     """Trainers of a file, in order of submission; those of one instant in the file's order."""
+    content = _read(path)
+    with explained(f"{path} does not describe trainers"):
+        described = tomllib.loads(content.decode()) if path.suffix == ".toml" else json.loads(content)
     try:
-        file = _FILE.validate_python(_parse(path, _read(path)))
+        file = _FILE.validate_python(described)
     except ValidationError as error:
         raise InputError(
             f"{path} does not describe trainers: {first_error(error)}.",
@@ -236,11 +239,6 @@ def _read(path: Path) -> bytes:
         raise InputError(f"The trainers in {path} cannot be read: {why}.", hint) from error
 
 
-def _parse(path: Path, content: bytes) -> Any:
-    with explained(f"{path} does not describe trainers"):
-        return tomllib.loads(content.decode()) if path.suffix == ".toml" else json.loads(content)
-
-
 class TrainerQueue:
     """Trainers that come in one after the other.
 
@@ -267,7 +265,12 @@ class TrainerQueue:
 
         ``least`` are the minimum nodes of each that has come in and is not complete.
         """
-        if self._next is None or not self._has_place(least, nodes):
+        if self._next is None:
+            return inf
+        # Where there is no node at all nobody can run, and who could run on one keeps the place.
+        nodes = max(nodes, 1)
+        able = len(least) if max(least, default=0) <= nodes else sum(min_nodes <= nodes for min_nodes in least)
+        if able >= self._sharing.max_running or len(least) - able >= _MAX_UNABLE:
             return inf
         return now_s if self._next.submitted_s is None else max(self._next.submitted_s, now_s)
 
@@ -287,9 +290,3 @@ class TrainerQueue:
             return here
         reach = dict.fromkeys((request.id for request in here), nodes)
         return select(here, reach, nodes, self._sharing, {}).competing
-
-    def _has_place(self, least: Sequence[int], nodes: int) -> bool:
-        # Where there is no node at all nobody can run, and who could run on one keeps the place.
-        nodes = max(nodes, 1)
-        able = len(least) if max(least, default=0) <= nodes else sum(min_nodes <= nodes for min_nodes in least)
-        return able < self._sharing.max_running and len(least) - able < _MAX_UNABLE

@@ -64,26 +64,24 @@ class _Mixture:
     def best_worth_per_s(self, nodes: int) -> float:
         """Worth per second of the best division of this many nodes; known answers serve again."""
         if nodes not in self._known:
-            known, most = self._around(nodes)
-            self._known[nodes] = most if _is_close(known, most) else self._solved(nodes)
+            self._known[nodes] = self._best_worth_per_s(nodes)
         return self._known[nodes]
 
-    def _around(self, nodes: int) -> tuple[float, float]:
-        """Worth of a division into whole steps, and with a part of one besides: the best lies in between."""
+    def _best_worth_per_s(self, nodes: int) -> float:
         at = int(np.searchsorted(self._nodes_before, nodes, side="right")) - 1
         before = float(self._worth_before[at])
         # Behind the last step lies nothing: more nodes are of no use.
-        if at == len(self._nodes):  # everybody has all that is of use
-            return before, before
+        if at == len(self._nodes):
+            return before
         left, its_nodes, worth = nodes - int(self._nodes_before[at]), int(self._nodes[at]), float(self._worth[at])
-        return before + left // its_nodes * worth, before + left / its_nodes * worth
-
-    def _solved(self, nodes: int) -> float:
+        # The best lies between a division into whole steps, and one with a part of a step besides.
+        most = before + left / its_nodes * worth
+        if _is_close(before + left // its_nodes * worth, most):
+            return most
         priced = price_out(self._tables, nodes, self._row)
         if _is_close(priced.value, priced.bound):
             return priced.bound
-        sizes = best_sizes(priced, nodes)
-        return float(priced.tables[priced.row, sizes].sum())
+        return float(priced.tables[priced.row, best_sizes(priced, nodes)].sum())
 
     @cached_property
     def _tables(self) -> Table:

@@ -45,10 +45,6 @@ GOAL = Goal.of(find_policy("freetrain"), "speedup", ByName())
 SETUP = ReplaySetup(PRESETS["mix"], GOAL, time.perf_counter, Costs(60.0, 60.0, 360.0, 60.0))
 
 
-def as_the_holes_allow(log: SiteLog) -> ReplayRecord:
-    return Replay(log.holes, SETUP, Foresight(), 20).run()
-
-
 def as_a_daemon_without_time(log: SiteLog) -> ReplayRecord:
     rules = rules_of(Config(), SLURM)
     rules = replace(
@@ -64,7 +60,7 @@ def as_a_daemon_without_time(log: SiteLog) -> ReplayRecord:
 
 def test_both_replays_come_to_the_same_where_nothing_takes_time() -> None:
     log = read_site_log([SMALL], ReadOptions(until_s=parse_log_time(UNTIL, "UTC")))
-    allowed, daemon = as_the_holes_allow(log), as_a_daemon_without_time(log)
+    allowed, daemon = Replay(log.holes, SETUP, Foresight(), 20).run(), as_a_daemon_without_time(log)
     assert [run.trainer.id for run in daemon.runs] == [run.trainer.id for run in allowed.runs]
     assert [run.samples for run in daemon.runs] == pytest.approx([run.samples for run in allowed.runs])
     assert [run.lost_s for run in daemon.runs] == [pytest.approx(run.lost_s) for run in allowed.runs]

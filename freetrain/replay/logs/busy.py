@@ -93,7 +93,13 @@ def select_nodes(busy: BusyTimes, wanted: str, tally: RowTally) -> BusyTimes:
     Raises:
         InputError: if the text is no node set or none of its nodes is in the machine.
     """
-    names = set(_wanted_names(wanted))
+    try:
+        # A bare range set is no node set, but one in brackets is, of nodes whose names are numbers.
+        names = set(expand(f"[{wanted}]" if _NUMBERS.fullmatch(wanted) else wanted))
+    except NodeListError as error:
+        raise InputError(
+            f"--only-nodes cannot be read: {error}.", "Write it as 0-255, c[01-16] or c[01-16],gpu3."
+        ) from None
     keep = np.array([name in names for name in busy.node_names], bool)
     found = int(keep.sum())
     if not found:
@@ -130,17 +136,6 @@ def add_always_busy(busy: BusyTimes, total: int | None, tally: RowTally) -> Busy
         busy.and_also(unseen, np.full(more, -np.inf), np.full(more, np.inf)),
         node_names=(*busy.node_names, *made_up("unseen", more)),
     )
-
-
-def _wanted_names(wanted: str) -> list[str]:
-    numeric = _NUMBERS.fullmatch(wanted) is not None
-    try:
-        # A bare range set is no node set, but one in brackets is, of nodes whose names are numbers.
-        return expand(f"[{wanted}]" if numeric else wanted)
-    except NodeListError as error:
-        raise InputError(
-            f"--only-nodes cannot be read: {error}.", "Write it as 0-255, c[01-16] or c[01-16],gpu3."
-        ) from None
 
 
 def too_small(seen: int, total: int) -> InputError:
@@ -182,11 +177,10 @@ def take_out(busy: BusyTimes, window: LogWindow, options: ReadOptions, tally: Ro
 
 
 def _read_node_states(path: Path, options: ReadOptions) -> Iterator[_EventRow]:
-    """Events of nodes; those of whole clusters name none, and powered-down nodes are idle ones that save power."""
-    for row in _rows(path, "sacctmgr show event -P"):
+    """Events of nodes; powered-down nodes are idle ones that save power."""
+    for row in _rows(path, options, "sacctmgr show event -P"):
         state = row.get("state", "").upper()
-        out = _MAINTENANCE in state or not facts_of_state(state)["starts_jobs"]
-        if row["nodes"] and out and _is_of_cluster(row, options):
+        if _MAINTENANCE in state or not facts_of_state(state)["starts_jobs"]:
             yield row
 
 
@@ -201,16 +195,11 @@ def _read_reservations(path: Path, options: ReadOptions) -> Iterator[_EventRow]:
             if shown.keys() >= set(_SHOWN_AS.values()) and shown["nodes"] not in ("", "(null)"):
                 yield shown
         return
-    for row in _rows(path, "sacctmgr show reservation -P format=Cluster,NodeNames,Start,End"):
-        if row["nodes"] and _is_of_cluster(row, options):
-            yield row
+    yield from _rows(path, options, "sacctmgr show reservation -P format=Cluster,NodeNames,Start,End")
 
 
-def _is_of_cluster(row: _EventRow, options: ReadOptions) -> bool:
-    return options.cluster is None or row.get("cluster", "") in ("", options.cluster)
-
-
-def _rows(path: Path, command: str) -> Iterator[_EventRow]:
+def _rows(path: Path, options: ReadOptions, command: str) -> Iterator[_EventRow]:
+    """Rows about nodes of the cluster that is asked for; events of whole clusters name no nodes."""
     lines = [line for line in read_source(path).decode(errors="replace").split("\n") if line.strip()]
     names = column_names(lines[0].split("|")) if lines else ()
     columns = column_positions(names, _ALIASES)
@@ -224,7 +213,9 @@ def _rows(path: Path, command: str) -> Iterator[_EventRow]:
         cells = [cell.strip() for cell in line.split("|")]
         # A reason may hold pipes or go on in the next line; it stands behind all that is needed.
         if len(cells) > last:
-            yield {role: cells[column] for role, column in columns.items()}
+            row = {role: cells[column] for role, column in columns.items()}
+            if row["nodes"] and (options.cluster is None or row.get("cluster", "") in ("", options.cluster)):
+                yield row
 
 
 def _with_outages(

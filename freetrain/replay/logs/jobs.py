@@ -87,7 +87,6 @@ def jobs_on_nodes(files: Sequence[ParsedFile], options: ReadOptions, tally: RowT
         shown = next((file.machine for file in files if file.machine is not None), None)
         machine = machine or _assumed_machine(runs, options.nodes, shown)
         placed = place_by_packing(runs, machine, tally)
-        tally.notes.append(_packing_note(machine))
     else:
         others = tuple(text for file in files for text in file.other_lists)
         # Nobody else holds the runs then, so that what is not needed for long is freed there.
@@ -167,17 +166,6 @@ def _assumed_machine(runs: pl.DataFrame, nodes: int | None, shown: LoggedMachine
     )
 
 
-def _packing_note(machine: LoggedMachine) -> str:
-    how = {True: "shared by the core", False: "taken whole"}
-    pools = ", ".join(
-        f"pool {pool.name}: {pool.end - pool.begin:,} nodes {how[pool.shared]}" for pool in machine.pools
-    )
-    return (
-        "The log names no nodes: its jobs were packed first-fit, lowest node first, on the machine of "
-        f"{machine.name} ({pools}). Which nodes are idle together, and for how long, is an assumption."
-    )
-
-
 def _only_cluster(files: Sequence[ParsedFile]) -> str:
     """The one cluster whose jobs these are; empty where the log does not name it."""
     clusters = sorted({cluster for file in files for cluster in file.clusters})
@@ -238,7 +226,7 @@ def cut_by_successors(placed: PlacedJobs, tally: RowTally) -> PlacedJobs:
     suspect = np.isinf(busy.end_s) & np.isinf(placed.runs["limit_s"].to_numpy())
     if not suspect.any():
         return placed
-    old = _outlived(_rows_beside(busy, suspect), suspect)
+    old = _outlived(busy, suspect)
     old = old.with_columns(placed.runs["job"].gather(old["run"]).alias("job"))
     over = old.filter(~pl.col("is_shared"))
     end_s = busy.end_s.copy()
@@ -254,11 +242,18 @@ def cut_by_successors(placed: PlacedJobs, tally: RowTally) -> PlacedJobs:
     return replace(placed, busy=replace(busy, end_s=end_s))
 
 
-def _outlived(rows: pl.DataFrame, suspect: NDArray[np.bool_]) -> pl.DataFrame:
+def _outlived(busy: BusyTimes, suspect: NDArray[np.bool_]) -> pl.DataFrame:
     """Suspects on whose nodes jobs with an end began a week later or later; the first of these: ``first_s``.
 
     ``is_shared``: one of their nodes had two jobs at a time, both of them with an end or both without.
     """
+    # All rows of the nodes that suspects have: of large logs these are few.
+    has_suspects = np.zeros(len(busy.node_names), bool)
+    has_suspects[busy.node[taken(suspect, busy.interval)]] = True
+    own = np.flatnonzero(taken(has_suspects, busy.node))
+    run = busy.interval[own]
+    columns = {"node": busy.node[own], "run": run, "start_s": busy.start_s[run], "end_s": busy.end_s[run]}
+    rows = pl.DataFrame(columns).sort("node", "start_s", maintain_order=True)
     has_end = pl.col("end_s").is_finite()
     beside = pl.col("start_s").shift(-1).over("node", has_end) + _MOMENT_S < pl.col("end_s")
     is_shared = pl.col("node").is_in(rows.filter(beside)["node"].unique().implode()).any()
@@ -281,16 +276,6 @@ def _outlived(rows: pl.DataFrame, suspect: NDArray[np.bool_]) -> pl.DataFrame:
         .filter(pl.col("last_s") >= pl.col("start_s") + _WEEK_S)
         .sort("run")
     )
-
-
-def _rows_beside(busy: BusyTimes, suspect: NDArray[np.bool_]) -> pl.DataFrame:
-    """All rows of the nodes that suspects have, by node and start: of large logs these are few."""
-    has_suspects = np.zeros(len(busy.node_names), bool)
-    has_suspects[busy.node[taken(suspect, busy.interval)]] = True
-    rows = np.flatnonzero(taken(has_suspects, busy.node))
-    run = busy.interval[rows]
-    columns = {"node": busy.node[rows], "run": run, "start_s": busy.start_s[run], "end_s": busy.end_s[run]}
-    return pl.DataFrame(columns).sort("node", "start_s", maintain_order=True)
 
 
 def _named(gone: pl.DataFrame, what: str) -> str:

@@ -113,10 +113,6 @@ class _PoolEntry(BaseModel):
     nodes_per_leaf: Annotated[StrictInt, Field(ge=0)] = 0
     memory_gib: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
 
-    def names(self) -> list[str]:
-        """The pool's nodes; made up from its name where only their number is given."""
-        return made_up(self.name, self.nodes) if isinstance(self.nodes, int) else expand(self.nodes)
-
 
 class _LinksEntry(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -154,7 +150,7 @@ def read_machine(path: Path) -> LoggedMachine:
     names, seen, pools = list[str](), set[str](), list[Pool]()
     for number, pool in enumerate(entry.pools):
         try:
-            own = pool.names()
+            own = made_up(pool.name, pool.nodes) if isinstance(pool.nodes, int) else expand(pool.nodes)
         except NodeListError as error:
             raise InputError(f"The machine file {path} is wrong: pools[{number}].nodes: {error}.", _SEE) from None
         if twin := next((name for name in own if name in seen), ""):

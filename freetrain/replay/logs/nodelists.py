@@ -40,7 +40,7 @@ def expand(text: str, most: int = MAX_NODES) -> list[str]:
         NodeListError: if it cannot be read or names more than ``most`` nodes.
     """
     # Judged before anything is counted out: that would take time and memory.
-    if any(_span(low, high) > most for low, high in _RANGE.findall(text)):
+    if any(int(high) - int(low) >= most for low, high in _RANGE.findall(text)):
         raise _too_many(text, most)
     if not _NODE_SET.fullmatch(text) or _NEGATIVE.search(text):
         raise NodeListError(f"node list {_short(text)} cannot be read")
@@ -98,9 +98,9 @@ class NodeIndex:
         low, high = match[1], match[2] or match[1]
         if int(high) < int(low) or len(high) < len(low):
             raise NodeListError(f"node list {_short(text)} counts backwards")
-        if _span(low, high) > room:
-            raise _too_many(text, most)
         numbers = range(int(low), int(high) + 1)
+        if len(numbers) > room:
+            raise _too_many(text, most)
         found = tuple(self._of(f"{prefix}{number:0{len(low)}d}") for number in numbers)
         self._memo[prefix, piece] = found
         return found
@@ -160,10 +160,6 @@ def spelled_twice(names: Iterable[str]) -> list[tuple[str, str]]:
             pairs.append((other, name))
     hosts = ((plain.partition(".")[0], name) for plain, name in first.items() if "." in plain)
     return pairs + [(first[host], name) for host, name in hosts if host in first]
-
-
-def _span(low: str, high: str) -> int:
-    return int(high) - int(low) + 1
 
 
 def _too_many(text: str, most: int) -> NodeListError:

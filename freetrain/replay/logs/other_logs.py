@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from freetrain.replay.logs.busy import BusyTimes
 from freetrain.replay.logs.machine import LoggedMachine, uniform_machine
@@ -22,7 +21,7 @@ from freetrain.replay.logs.parsed import (
     seen,
     sort_out,
 )
-from freetrain.replay.logs.rows import Lines, split_lines
+from freetrain.replay.logs.rows import split_lines
 from freetrain.replay.logs.source import is_event_header
 from freetrain.replay.logs.times import LATEST_S, parse_times
 
@@ -51,9 +50,12 @@ def read_swf(pieces: Iterable[bytes], file: int, tally: RowTally) -> ParsedFile:
     for piece in pieces:
         # One blank between fields makes SWF a delimited file like the others; lines stay where they are.
         lines = split_lines(re.sub(rb"(?m)^[ \t]+|[ \t]+$", b"", re.sub(rb"[ \t]+", b" ", piece)), " ")
-        for name, number in _header(lines):
-            header.setdefault(name, number)
-        body = np.flatnonzero((lines.end > lines.start) & ~_comments(lines))
+        characters = np.frombuffer(lines.data, np.uint8)
+        is_comment = characters[np.minimum(lines.start, max(len(characters) - 1, 0))] == ord(";")
+        for line in np.flatnonzero(is_comment).tolist():
+            if match := _HEADER.match(lines.text(line)):
+                header.setdefault(match[1], int(match[2]))
+        body = np.flatnonzero((lines.end > lines.start) & ~is_comment)
         rows = rows_of_width(lines, body, _FIELDS, "SWF", _COLUMNS, (file, lines_before), tally)
         numbers = (name for name in _COLUMNS if name not in ("job", "partition"))
         waiting.append(rows.with_columns(pl.col(name).cast(pl.Float64, strict=False) for name in numbers))
@@ -73,20 +75,6 @@ def read_swf(pieces: Iterable[bytes], file: int, tally: RowTally) -> ParsedFile:
     if machine is None and {"MaxNodes", "MaxProcs"} & header.keys():
         tally.notes.append("What the SWF header says of MaxNodes and MaxProcs is no machine.")
     return ParsedFile(runs, pl.concat(unused), machine)
-
-
-def _header(lines: Lines) -> Iterator[tuple[str, int]]:
-    for line in np.flatnonzero(_comments(lines)).tolist():
-        match = _HEADER.match(lines.text(line))
-        if match:
-            yield match[1], int(match[2])
-
-
-def _comments(lines: Lines) -> NDArray[np.bool_]:
-    characters = np.frombuffer(lines.data, np.uint8)
-    first = characters[np.minimum(lines.start, max(len(characters) - 1, 0))]
-    comments: NDArray[np.bool_] = first == ord(";")
-    return comments
 
 
 def _timed(rows: pl.DataFrame, begin_s: float) -> pl.DataFrame:
@@ -164,22 +152,34 @@ def read_node_events(pieces: Iterable[bytes], file: int, timezone: str, tally: R
         columns = {name: names.index(name) for name in ("t", "node", "idle")}
         place = file, lines_before
         rows = rows_of_width(lines, body, len(names), "the header", columns, place, tally)
-        events.append(_sound(_typed(rows, timezone), tally))
+        events.append(_sound_events(rows, timezone, tally))
         lines_before += piece.count(b"\n")
     return pl.concat(events)
 
 
-def _typed(rows: pl.DataFrame, timezone: str) -> pl.DataFrame:
+def _sound_events(rows: pl.DataFrame, timezone: str, tally: RowTally) -> pl.DataFrame:
     # A plain number is a time here, zero among them: simulated logs begin there.
     number_s = rows["t"].str.strip_chars().cast(pl.Float64, strict=False)
     written_s = parse_times(
         pl.select(pl.when(number_s.is_null()).then(rows["t"])).to_series().fill_null(""), timezone
     )
-    return rows.with_columns(
+    typed = rows.with_columns(
         pl.select(pl.coalesce(number_s, written_s)).to_series().alias("t_s"),
         pl.col("node").str.strip_chars(),
         pl.col("idle").str.strip_chars().str.to_lowercase().replace_strict(_STATES, default=None).alias("is_idle"),
     )
+    sound, _ = sort_out(
+        typed,
+        tally,
+        _KEPT,
+        ignored=[(pl.col("t").str.to_lowercase().str.strip_chars() == "t", "repeated header")],
+        bad=[
+            (~(pl.col("t_s").abs() <= LATEST_S).fill_null(False), pl.format("t '{}' is not a time", "t")),
+            (pl.col("node") == "", "names no node"),
+            (pl.col("is_idle").is_null(), pl.format("idle '{}' is neither 0 nor 1", "idle")),
+        ],
+    )
+    return sound
 
 
 def busy_times(events: pl.DataFrame, tally: RowTally) -> BusyTimes:
@@ -204,18 +204,3 @@ def busy_times(events: pl.DataFrame, tally: RowTally) -> BusyTimes:
     lasting = ends > starts
     each = np.arange(lasting.sum(), dtype=np.int32)
     return BusyTimes(tuple(names.tolist()), nodes[lasting], each, starts[lasting], ends[lasting])
-
-
-def _sound(rows: pl.DataFrame, tally: RowTally) -> pl.DataFrame:
-    sound, _ = sort_out(
-        rows,
-        tally,
-        _KEPT,
-        ignored=[(pl.col("t").str.to_lowercase().str.strip_chars() == "t", "repeated header")],
-        bad=[
-            (~(pl.col("t_s").abs() <= LATEST_S).fill_null(False), pl.format("t '{}' is not a time", "t")),
-            (pl.col("node") == "", "names no node"),
-            (pl.col("is_idle").is_null(), pl.format("idle '{}' is neither 0 nor 1", "idle")),
-        ],
-    )
-    return sound

@@ -95,13 +95,18 @@ def pack(
         while running and running[0][0] <= start_s[job]:
             node, got = taken.pop(heapq.heappop(running)[1])
             free[node] += got
-        where = groups[group[job]]
-        node, got = (_take_cores if where.shared else _take_nodes)(free, where, int(need[job]))
+        where, asked = groups[group[job]], int(need[job])
+        if where.shared:
+            node, got = _take_cores(free, where, asked)
+            missing[job] = (asked - int(got.sum())) / int(where.cores[0])
+        else:
+            idle = np.flatnonzero(free[where.position] == where.cores)[:asked]
+            node, got = where.position[idle], where.cores[idle]
+            missing[job] = asked - len(got)
         free[node] -= got
         taken[job] = node, got
         nodes[job], held[job] = node, got
         heapq.heappush(running, (float(end_s[job]), job))
-        missing[job] = _missing_nodes(where, int(need[job]), got)
     count = np.array([len(node) for node in nodes], np.int64)
     return PackedJobs(_joined(nodes), count, _joined(held), missing)
 
@@ -116,11 +121,6 @@ def peak_in_use(start_s: NDArray[np.float64], end_s: NDArray[np.float64], need: 
     change = np.concatenate([-need, need])
     # Ends come first in the arrays, and a stable sort keeps them before starts at the same time.
     return int(np.cumsum(change[np.argsort(time_s, kind="stable")]).max(initial=0))
-
-
-def _take_nodes(free: NDArray[np.int32], group: PackingGroup, need: int) -> _Taken:
-    idle = np.flatnonzero(free[group.position] == group.cores)[:need]
-    return group.position[idle], group.cores[idle]
 
 
 def _take_cores(free: NDArray[np.int32], group: PackingGroup, need: int) -> _Taken:
@@ -151,12 +151,6 @@ def _scatter(free: NDArray[np.int32], group: PackingGroup, need: int) -> _Taken:
     if len(used) and so_far[len(used) - 1] > need:
         got[-1] -= so_far[len(used) - 1] - need
     return group.position[used], got
-
-
-def _missing_nodes(group: PackingGroup, need: int, got: NDArray[np.int32]) -> float:
-    if group.shared:
-        return float(need - got.sum()) / float(group.cores[0])
-    return float(need - len(got))
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +205,7 @@ def place_by_lists(
 
 
 def place_by_packing(runs: pl.DataFrame, machine: LoggedMachine, tally: RowTally) -> PlacedJobs:
-    """Put runs on nodes first-fit."""
+    """Put runs on nodes first-fit, and note what that assumes."""
     partitions, number = distinct_texts(runs["partition"])
     groups, group = [_group(machine, partition) for partition in partitions], number.astype(np.int64)
     need = np.zeros(len(runs), np.int64)
@@ -224,6 +218,14 @@ def place_by_packing(runs: pl.DataFrame, machine: LoggedMachine, tally: RowTally
     runs, need, group = runs.drop(_OF_ROWS).filter(pl.Series(sound)), need[sound], group[sound]
     start_s, end_s = runs["start_s"].to_numpy(), runs["end_s"].to_numpy()
     packed = pack(start_s, end_s, need, group, groups, _cores_of(machine.pools))
+    how = {True: "shared by the core", False: "taken whole"}
+    pools = ", ".join(
+        f"pool {pool.name}: {pool.end - pool.begin:,} nodes {how[pool.shared]}" for pool in machine.pools
+    )
+    tally.notes.append(
+        "The log names no nodes: its jobs were packed first-fit, lowest node first, on the machine of "
+        f"{machine.name} ({pools}). Which nodes are idle together, and for how long, is an assumption."
+    )
     busy = _busy(machine.node_names, packed.node, packed.count, runs)
     kept, cores_of_row = runs.drop(_IN_ARRAYS), packed.cores.astype(np.float64)
     return PlacedJobs(busy, kept, packed.count, packed.missing_nodes, cores_of_row, cores_by_row=True)

@@ -58,8 +58,7 @@ def read_site_log(
     if (header := options.trace.header) and not options.columns:
         options = replace(options, columns=tuple(options.trace.renamed(header, "The format")), delimiter=",")
     sources = [_open(path, options) for path in paths]
-    kind = _common_format(sources)
-    _refuse_unfit(options, kind)
+    kind = _common_format(sources, options)
     tally = RowTally(tuple(source.name for source in sources), options.strict)
     read = _read_events if kind is LogFormat.NODE_EVENTS else _read_jobs
     try:
@@ -174,18 +173,15 @@ def _in_sacct_columns(
     return with_sacct_header(pieces, trace, name)
 
 
-def _common_format(sources: Sequence[_Source]) -> LogFormat:
-    first = sources[0]
+def _common_format(sources: Sequence[_Source], options: ReadOptions) -> LogFormat:
+    """The format of all files, in which each of the options has a meaning."""
+    first, kind = sources[0], sources[0].format
     for source in sources:
-        if source.format is not first.format:
+        if source.format is not kind:
             raise InputError(
-                f"{first.name} is a log in the format {first.format}, {source.name} one in {source.format}.",
+                f"{first.name} is a log in the format {kind}, {source.name} one in {source.format}.",
                 "Give files of one format at a time.",
             )
-    return first.format
-
-
-def _refuse_unfit(options: ReadOptions, kind: LogFormat) -> None:
     unfit = {
         "--cluster": options.cluster is not None and kind is not LogFormat.SACCT,
         "--ignore-partition": bool(options.ignore_partitions) and kind is not LogFormat.SACCT,
@@ -196,6 +192,7 @@ def _refuse_unfit(options: ReadOptions, kind: LogFormat) -> None:
     for name, is_unfit in unfit.items():
         if is_unfit:
             raise InputError(f"{name} has no meaning for a log in the format {kind}.", "Leave it out.")
+    return kind
 
 
 def _read_jobs(sources: list[_Source], options: ReadOptions, tally: RowTally, progress: ReadProgress) -> LoggedUse:

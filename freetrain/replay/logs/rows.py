@@ -64,7 +64,10 @@ def one_byte_separated(data: bytes, separator: str) -> tuple[bytes, str]:
     Separators of several bytes are replaced, and so are those of spreadsheets, which put fields into quotes.
     """
     # What sacct prints has quotes of its own in free text: only where each line begins with one they are a form.
-    quoted = b'"' in data and (separator in _OF_SPREADSHEETS or _begins_each_line(data, b'"'))
+    first_lines = data[:_HEAD_BYTES].split(b"\n", _MAX_LINES_LOOKED_AT)[:_MAX_LINES_LOOKED_AT]
+    quoted = b'"' in data and (
+        separator in _OF_SPREADSHEETS or all(line.startswith(b'"') for line in first_lines if line.strip())
+    )
     if len(separator.encode()) == 1 and not quoted:
         return data, separator
     data = data.replace(_UNIT_SEPARATOR.encode(), b" ")
@@ -72,11 +75,6 @@ def one_byte_separated(data: bytes, separator: str) -> tuple[bytes, str]:
         return data.replace(separator.encode(), _UNIT_SEPARATOR.encode()), _UNIT_SEPARATOR
     lines = data.decode(errors="replace").split("\n")
     return "\n".join(_unquoted(line, separator) for line in lines).encode(errors="replace"), _UNIT_SEPARATOR
-
-
-def _begins_each_line(data: bytes, mark: bytes) -> bool:
-    lines = data[:_HEAD_BYTES].split(b"\n", _MAX_LINES_LOOKED_AT)[:_MAX_LINES_LOOKED_AT]
-    return all(line.startswith(mark) for line in lines if line.strip())
 
 
 def _unquoted(line: str, separator: str) -> str:
@@ -278,7 +276,9 @@ def _mend_at(runs: _BrokenLines, at: int, layout: RowLayout) -> tuple[list[str],
         for free, between in layout.ways:
             shares = _share(fields, surplus, between)
             if shares is not None:
-                return _give(fields, free, shares, separator), len(texts)
+                for column, share in zip(free, shares, strict=True):
+                    fields[column : column + share + 1] = [separator.join(fields[column : column + share + 1])]
+                return fields, len(texts)
     return None
 
 
@@ -309,10 +309,3 @@ def _share(fields: list[str], surplus: int, between: Sequence[_Checks]) -> tuple
         return None
 
     return place(0, 0)
-
-
-def _give(fields: list[str], free: tuple[int, ...], shares: tuple[int, ...], separator: str) -> list[str]:
-    fields = list(fields)
-    for column, share in zip(free, shares, strict=True):
-        fields[column : column + share + 1] = [separator.join(fields[column : column + share + 1])]
-    return fields

@@ -153,24 +153,6 @@ _MEANINGS: Mapping[str, Sequence[pl.Expr]] = {
 """Column of which few texts differ → columns that follow from it."""
 
 
-def _add_times(rows: pl.DataFrame, timezone: str) -> pl.DataFrame:
-    """Add times to rows of text: null where there is none, NaN where it is no time; inf for an end to come."""
-    timed = rows.with_columns(
-        *(parse_times(rows[name], timezone).alias(f"{name}_s") for name in _TIMES),
-        # Elapsed does not count the time for which a job was suspended.
-        (pl.col("elapsed_s") + pl.col("suspended_s")).alias("lasted_s"),
-    )
-    # Only where clocks are put back does a time have two meanings.
-    if find_zone(timezone) is not UTC:
-        late = (
-            parse_times(rows[name], timezone, later=True).alias(f"later_{name}_s") for name in ("start", "end")
-        )
-        timed = timed.with_columns(*late).with_columns(_settled_start_s().alias("start_s"))
-        timed = timed.with_columns(_settled_end_s().alias("end_s"))
-    started_s = pl.when(~(pl.col("unassigned") | pl.col("pending"))).then(pl.col("start_s"))
-    return timed.with_columns(started_s.alias("start_s")).with_columns(_end_s().alias("end_s"))
-
-
 class TimeNotes:
     """Oddities in the times of a file's sound rows, whatever their order."""
 
@@ -326,17 +308,32 @@ def _no_such_cluster(cluster: str, seen_names: set[str], file: str) -> InputErro
 
 
 def _typed(rows: pl.DataFrame, options: ReadOptions) -> pl.DataFrame:
-    """Times, numbers and states from their texts; what cannot be read is NaN (times) or null beside its text."""
+    """Times, numbers and states from their texts; what cannot be read is NaN (times) or null beside its text.
+
+    Times are null where there is none, inf for an end to come.
+    """
     typed = rows.with_columns(
         chain.from_iterable(of_distinct(rows[role], *meanings) for role, meanings in _MEANINGS.items())
     )
     # What was asked for, and a list of resources, tell how many nodes a job had only where no list names them.
     nameless = pl.when(~pl.col("has_list"))
-    counted = typed.with_columns(
+    typed = typed.with_columns(
+        *(parse_times(rows[name], options.timezone).alias(f"{name}_s") for name in _TIMES),
+        # Elapsed does not count the time for which a job was suspended.
+        (pl.col("elapsed_s") + pl.col("suspended_s")).alias("lasted_s"),
         pl.coalesce("nodes", nameless.then("tres_nodes"), nameless.then("asked_count")).alias("nodes"),
         pl.coalesce("cores", "tres_cores").alias("cores"),
     )
-    return _add_times(counted, options.timezone)
+    # Only where clocks are put back does a time have two meanings.
+    if find_zone(options.timezone) is not UTC:
+        typed = typed.with_columns(
+            parse_times(rows[name], options.timezone, later=True).alias(f"later_{name}_s")
+            for name in ("start", "end")
+        )
+        typed = typed.with_columns(_settled_start_s().alias("start_s"))
+        typed = typed.with_columns(_settled_end_s().alias("end_s"))
+    started_s = pl.when(~(pl.col("unassigned") | pl.col("pending"))).then(pl.col("start_s"))
+    return typed.with_columns(started_s.alias("start_s")).with_columns(_end_s().alias("end_s"))
 
 
 def _sorted_out(rows: pl.DataFrame, options: ReadOptions, tally: RowTally) -> tuple[pl.DataFrame, pl.DataFrame]:

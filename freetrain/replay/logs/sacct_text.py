@@ -149,11 +149,11 @@ def find_headers(data: bytes, expected: str | None = None, first: Header | None 
     """
     at = 0
     if first is None:
-        first = _first_header(data, expected)
+        while first is None and at < min(len(data), _HEAD_BYTES):
+            first, at = _header_at(data, at, expected), _end_of_line(data, at) + 1
         if first is None:
             return
         yield first
-        at = _end_of_line(data, first.begin)
     job_column = _JOB_COLUMN.search(first.text)
     # A search for the job column's name finds the few lines that may be headers, without a look at each line.
     spelled = job_column[0].encode() if job_column else b"JobID"
@@ -162,16 +162,6 @@ def find_headers(data: bytes, expected: str | None = None, first: Header | None 
         if header is not None:
             yield header
         at = _end_of_line(data, at)
-
-
-def _first_header(data: bytes, expected: str | None) -> Header | None:
-    begin, end = 0, min(len(data), _HEAD_BYTES)
-    while begin < end:
-        header = _header_at(data, begin, expected)
-        if header is not None:
-            return header
-        begin = _end_of_line(data, begin) + 1
-    return None
 
 
 def _header_at(data: bytes, begin: int, expected: str | None) -> Header | None:
@@ -214,18 +204,14 @@ def _form_of(header: Header, file: str, trailing: bool) -> Form:
     missing = [column for column, roles in _NEEDED.items() if positions.keys().isdisjoint(roles)]
     if missing:
         raise InputError(f"{file} lacks the column {' and the column '.join(missing)}.", MADE_WITH)
-    return Form(header, positions, _layout(names, positions, trailing, header.separator))
-
-
-def _layout(names: tuple[str, ...], positions: Mapping[str, int], trailing: bool, separator: str) -> RowLayout:
     # Node lists and TRES hold commas: where these separate columns, the surplus may be theirs.
-    free_text = (*_FREE_TEXT, *_WITH_COMMAS) if separator == "," else _FREE_TEXT
+    free_text = (*_FREE_TEXT, *_WITH_COMMAS) if header.separator == "," else _FREE_TEXT
     checks = [(at, _SHAPES[name]) for at, name in enumerate(names) if name in _SHAPES and name not in free_text]
     known = sorted(names.index(name) for name in free_text if name in names)
     fixed = sorted({*positions.values(), *(at for at, _ in checks)} - set(known))
     others = [at for at in range(len(names)) if at not in known and at not in fixed]
     free, anywhere = _one_per_gap(known, fixed), _one_per_gap([*known, *others], fixed)
-    return RowLayout(
+    layout = RowLayout(
         width=len(names),
         trailing=trailing,
         free=free,
@@ -234,6 +220,7 @@ def _layout(names: tuple[str, ...], positions: Mapping[str, int], trailing: bool
         hangs_below=names[-1] in free_text and not trailing,
         first_checks=[check for check in checks if check[0] < min(known, default=len(names))],
     )
+    return Form(header, positions, layout)
 
 
 def _one_per_gap(columns: list[int], fixed: list[int]) -> tuple[int, ...]:
@@ -241,7 +228,7 @@ def _one_per_gap(columns: list[int], fixed: list[int]) -> tuple[int, ...]:
     return tuple(sorted({bisect(fixed, at): at for at in reversed(columns)}.values()))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _TextSection:
     """Neighbouring lines of one form: from where to where, and where the headers among them begin."""
 
@@ -288,8 +275,17 @@ def _beginning(
     head: bytes, columns: tuple[str, ...], delimiter: str | None, name: str
 ) -> tuple[list[Header], int, Form | None]:
     """The headers in a file's first piece, where rows or a header begin, and the form of rows before it."""
-    headers = _renamed(list(find_headers(head, delimiter)), columns, name)
+    headers = list(find_headers(head, delimiter))
     begin = headers[0].begin if headers else len(head)
+    if columns and headers and not begin:
+        # The names that the user gives replace those of the file's first line.
+        own = headers[0].names
+        if len(own) != len(columns):
+            raise InputError(
+                f"{name} has a header of {len(own)} columns, and --columns names {len(columns)}.",
+                "Give a name for each column of the header, or leave --columns out.",
+            )
+        headers[0] = replace(headers[0], text=headers[0].separator.join(columns))
     if not columns or not begin:
         return headers, begin, None
     given = Header(0, (delimiter or "|").join(columns), delimiter or "|")
@@ -299,29 +295,17 @@ def _beginning(
     return headers, 0, _form_of(given, name, trailing)
 
 
-def _renamed(headers: list[Header], columns: tuple[str, ...], name: str) -> list[Header]:
-    """The headers, the first with the names that the user gives where it is the file's first line."""
-    if not columns or not headers or headers[0].begin:
-        return headers
-    own = headers[0].names
-    if len(own) != len(columns):
-        raise InputError(
-            f"{name} has a header of {len(own)} columns, and --columns names {len(columns)}.",
-            "Give a name for each column of the header, or leave --columns out.",
-        )
-    return [replace(headers[0], text=headers[0].separator.join(columns)), *headers[1:]]
-
-
 def _sections(data: bytes, begin: int, form: Form | None, headers: list[Header], name: str) -> list[_TextSection]:
     """The sections of a text that begins with rows of this form (None: with the first header)."""
-    found: list[tuple[Form, int, list[int]]] = [] if form is None else [(form, begin, [])]
+    found = [] if form is None else [_TextSection(form, begin, [], len(data))]
     for header in headers:
-        if not found or header.text != found[-1][0].header.text:
+        if not found or header.text != found[-1].form.header.text:
+            if found:
+                found[-1].end = header.begin
             trailing = header.text.rstrip(" \r").endswith(header.separator)
-            found.append((_form_of(header, name, trailing), header.begin, []))
-        found[-1][2].append(header.begin)
-    ends = [*(begin for _, begin, _ in found[1:]), len(data)]
-    return [_TextSection(*section, end) for section, end in zip(found, ends, strict=False)]
+            found.append(_TextSection(_form_of(header, name, trailing), header.begin, [], len(data)))
+        found[-1].headers.append(header.begin)
+    return found
 
 
 def _split(

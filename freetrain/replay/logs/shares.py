@@ -254,12 +254,19 @@ def _parts_of(
 ) -> tuple[Floats, Mapping[str, IdlePart], TaskRoom | None]:
     """Figures of some nodes: seconds in which they were partly used, their idle parts, and room for tasks."""
     of_one = stretches.of_jobs(alone)
-    free = {what: free_of(stretches, amount, of_one, nodes) for what, amount in held.items()}
+    free = {what: free_of(stretches, its_held, of_one, nodes) for what, its_held in held.items()}
     partly = stretches.has_jobs & (free["cpus"].amount >= 1 - _INEXACT)
-    idle = {
-        what: _idle_part(stretches, free[what], partly, stretches.has_jobs if what == "cpus" else partly)
-        for what in known_kinds
-    }
+    idle: dict[str, IdlePart] = {}
+    for what in known_kinds:
+        amount, unknown = free[what].amount, np.isnan(free[what].amount)
+        # Without the CPUs that jobs held it is not known whether the node was used in part.
+        missed = unknown & (stretches.has_jobs if what == "cpus" else partly)
+        idle[what] = IdlePart(
+            size=free[what].size,
+            idle_s=stretches.by_node(np.where(partly & ~unknown, amount, 0.0) * stretches.lasts_s),
+            unknown_s=stretches.by_node(np.where(missed, stretches.lasts_s, 0.0)),
+            is_least=free[what].is_least,
+        )
     room = None if task is None else _task_room(stretches, free, partly, nodes, task, known_kinds)
     return stretches.by_node(np.where(partly, stretches.lasts_s, 0.0)), idle, room
 
@@ -288,18 +295,6 @@ def _task_room(
     node = stretches.node[rows] + np.int32(nodes.start)
     sizes = np.stack([np.zeros(stretches.nodes) if name in unsaid else free[name].size for name in asked], axis=1)
     return TaskRoom(task, empty, node, stretches.at_s[rows], until_s[rows], fits[rows], sizes, ignored)
-
-
-def _idle_part(
-    stretches: Stretches, free: FreeAmount, counted: NDArray[np.bool_], expected: NDArray[np.bool_]
-) -> IdlePart:
-    unknown = np.isnan(free.amount)
-    return IdlePart(
-        size=free.size,
-        idle_s=stretches.by_node(np.where(counted & ~unknown, free.amount, 0.0) * stretches.lasts_s),
-        unknown_s=stretches.by_node(np.where(expected & unknown, stretches.lasts_s, 0.0)),
-        is_least=free.is_least,
-    )
 
 
 def _gpu_types(placed: PlacedJobs, nodes: int) -> tuple[str, ...]:
@@ -386,13 +381,8 @@ def _lasting(fitting: pl.DataFrame, number: int, shortest_s: float) -> pl.DataFr
     )
 
 
-def about_shares(shares: IdleShares) -> list[str]:
+def about_shares(shares: IdleShares) -> Iterator[str]:
     """Notes; where no node was partly used at most that no task fits on any: nodes without jobs show that, too."""
-    is_told = shares.partly_used_s.any() or shares.cpus.unknown_s.any()
-    return [*_too_large(shares), *(_notes(shares) if is_told else ())]
-
-
-def _too_large(shares: IdleShares) -> Iterator[str]:
     room = shares.room
     if room is not None and not room.on_empty.any():
         kept = f" and {room.task.keep} are kept back (lend.keep)" if room.task.keep != Amount() else ""
@@ -400,9 +390,8 @@ def _too_large(shares: IdleShares) -> Iterator[str]:
             f"No node is known to have as much as a task asks for: {room.task.words}{kept}. Where the log does "
             "not show all that nodes have, --machine tells it."
         )
-
-
-def _notes(shares: IdleShares) -> Iterator[str]:
+    if not (shares.partly_used_s.any() or shares.cpus.unknown_s.any()):
+        return
     parts: dict[str, IdlePart | None] = {"CPUs": shares.cpus, "memory": shares.memory_bytes, "GPUs": shares.gpus}
     known = {name: part for name, part in parts.items() if part is not None}
     least = [name for name, part in known.items() if part.is_least]
@@ -417,7 +406,7 @@ def _notes(shares: IdleShares) -> Iterator[str]:
             f"{100 * shares.spread:.0f} % of the CPU time was held by jobs on several nodes. The log tells their "
             "sums alone: they count as if they held as much of each node."
         )
-    for name in shares.room.ignored if shares.room else ():
+    for name in room.ignored if room else ():
         yield f"The log says of no job how much {name} it held: what --task asks for of it is not heeded."
     for name, part in known.items():
         hours = float(part.unknown_s.sum()) / SECONDS_PER_HOUR

@@ -275,12 +275,8 @@ def _text(record: Any, *path: str) -> str:
         value = "+".join(str(word) for word in value)
     if value is None or isinstance(value, bool | dict):
         return ""
-    return _BLANKED.sub(" ", _plain(value))
-
-
-def _plain(value: Any) -> str:
     try:
-        return str(value)
+        return _BLANKED.sub(" ", str(value))
     except ValueError:  # an integer of thousands of digits
         return "a number of thousands of digits"
 
@@ -372,13 +368,17 @@ class _Text:
             try:
                 value, end = self._decoder.raw_decode(self._text, self._at)
             except json.JSONDecodeError as error:
-                if not self._may_be_cut_off(error) or not self._more():
+                is_at_end = error.pos >= len(self._text) - _LONGEST_MARK
+                may_be_cut_off = is_at_end or error.msg.startswith("Unterminated string")
+                if not may_be_cut_off or not self._more():
                     raise self._damaged(error.pos) from None
                 continue
             except (ValueError, RecursionError):
                 raise self._damaged(self._at) from None
             # A number that ends with the piece may go on in the next one.
-            if not self._may_go_on(end) or not self._more():
+            is_closed = self._text[end - 1] in '}]"'
+            may_go_on = len(self._text) - end < _LONGEST_MARK and self._text[end : end + 1] in ("", *".eE+-")
+            if is_closed or not may_go_on or not self._more():
                 self._at = end
                 return value
 
@@ -419,16 +419,6 @@ class _Text:
         self._lines_before += self._text.count("\n", 0, self._at)
         self._text, self._at = self._text[self._at :] + self._decode(piece), 0
         return True
-
-    def _may_go_on(self, end: int) -> bool:
-        """Whether the value that ends there may be the beginning of a longer number, whose rest is to come."""
-        is_closed = self._text[end - 1] in '}]"'
-        is_at_end = len(self._text) - end < _LONGEST_MARK
-        return not is_closed and is_at_end and self._text[end : end + 1] in ("", *".eE+-")
-
-    def _may_be_cut_off(self, error: json.JSONDecodeError) -> bool:
-        is_at_end = error.pos >= len(self._text) - _LONGEST_MARK
-        return is_at_end or error.msg.startswith("Unterminated string")
 
     def _damaged(self, at: int) -> InputError:
         line = self._lines_before + self._text.count("\n", 0, at) + 1

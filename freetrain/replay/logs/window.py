@@ -68,28 +68,23 @@ def time_covered_by_events(events: pl.DataFrame) -> CoveredTime:
 
 
 def _last_s(in_order_s: NDArray[np.float64]) -> float:
-    """The last time that can be right, of ascending or descending ones."""
-    return float(in_order_s[_outliers_from(in_order_s) - 1])
-
-
-def _first_s(ascending_s: NDArray[np.float64]) -> float:
-    return _last_s(ascending_s[::-1])
-
-
-def _outliers_from(in_order_s: NDArray[np.float64]) -> int:
-    """Position at which the outliers among the last of some times begin; none: the number of times."""
+    """The last time that can be right, of ascending or descending ones: outliers behind it are passed over."""
     count = len(in_order_s)
     # Of many times 2 % may be outliers: more than that is no accident.
     few = max(2, count // 50)
     begin = max(count - few, _MIN_OTHERS)
     if begin >= count:
-        return count
+        return float(in_order_s[-1])
     gaps_s = np.abs(np.diff(in_order_s[begin - 1 :]))
     # The first may be outliers as well.
     covered_s = np.abs(in_order_s[begin - 1 : -1] - in_order_s[min(few, begin - 1)])
     # Outliers are separated by a gap of more than a day that is longer than all that the other times cover.
     far = np.flatnonzero(gaps_s > np.maximum(covered_s, _DAY_S))
-    return begin + int(far[0]) if len(far) else count
+    return float(in_order_s[begin + int(far[0]) - 1 if len(far) else -1])
+
+
+def _first_s(ascending_s: NDArray[np.float64]) -> float:
+    return _last_s(ascending_s[::-1])
 
 
 def _named(seen: pl.DataFrame, column: str, is_odd: pl.Expr, did: str, what: str = "Job") -> list[str]:
@@ -141,8 +136,14 @@ def choose_window(proof: CoveredTime, from_s: float | None, until_s: float | Non
         )
     if from_s is None and until_s is None:
         return replace(chosen, notes=(*proven.notes, *proof.notes))
-    odd = proof.notes if from_s is None or until_s is None else ()
-    return replace(chosen, notes=(*_beyond(chosen, proven), *odd))
+    notes = proof.notes if from_s is None or until_s is None else ()
+    if chosen.from_s < proven.from_s or chosen.until_s > proven.until_s:
+        beyond = (
+            f"The window {chosen.span} reaches beyond the time that the log is sure to cover ({proven.span}): "
+            "nodes near its edges may only look idle."
+        )
+        notes = (beyond, *notes)
+    return replace(chosen, notes=notes)
 
 
 def clock_hours(from_s: float, until_s: float) -> NDArray[np.float64]:
@@ -166,12 +167,3 @@ def _proven(proof: CoveredTime) -> LogWindow:
             "look idle."
         )
     return replace(window, notes=(note,))
-
-
-def _beyond(chosen: LogWindow, proven: LogWindow) -> tuple[str, ...]:
-    if chosen.from_s >= proven.from_s and chosen.until_s <= proven.until_s:
-        return ()
-    return (
-        f"The window {chosen.span} reaches beyond the time that the log is sure to cover ({proven.span}): "
-        "nodes near its edges may only look idle.",
-    )

@@ -28,7 +28,10 @@ def trial(random: random.Random, folder: Path) -> None:
     paths = []
     for number, name in enumerate(names):
         path = folder / f"mutated{number}"
-        path.write_bytes(damaged(random, _some_more(random, (FOLDER / name).read_bytes())))
+        data = (FOLDER / name).read_bytes()
+        if random.random() < 0.15:
+            data += (FOLDER / random.choice(NAMES)).read_bytes()
+        path.write_bytes(damaged(random, data))
         paths.append(path)
     options = options_of(EXPECTED[names[0]]) if random.random() < 0.8 else drawn_options(random)
     if random.random() < 0.2:
@@ -58,11 +61,6 @@ def drawn_options(random: random.Random) -> ReadOptions:
         only_nodes=random.choice([None, None, None, "n[1-3]"]),
         **(DAY_S if random.random() < 0.5 else {}),
     )
-
-
-def _some_more(random: random.Random, data: bytes) -> bytes:
-    """The log, in some trials with another one behind it."""
-    return data + (FOLDER / random.choice(NAMES)).read_bytes() if random.random() < 0.15 else data
 
 
 PARSERS = {"logs": Parser(trial)}

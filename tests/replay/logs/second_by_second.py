@@ -37,10 +37,12 @@ def count_idle_parts(
         until_s: its end.
         cpus: of each node; None: the most that jobs held there.
     """
-    return {
-        node: _idle_on(*_free_on(mine, until_s - from_s, cpus.get(node) if cpus else None))
-        for node, mine in sorted(_all_pieces(text, from_s, until_s).items())
-    }
+    found = {}
+    for node, mine in sorted(_all_pieces(text, from_s, until_s).items()):
+        partly, free = _free_on(mine, until_s - from_s, cpus.get(node) if cpus else None)
+        idle = {kind: float(free[kind][partly].sum()) / 3600 for kind in KINDS}
+        found[node] = {"node": float(partly.sum()) / 3600, **idle}
+    return found
 
 
 def count_fitting(
@@ -57,9 +59,11 @@ def count_fitting(
         task: what one takes, by kind.
         shortest_s: for how long it must fit to count.
     """
-    found = {}
+    found, pieces = {}, _all_pieces(text, from_s, until_s)
     for node, fits in fitting_by_second(text, from_s, until_s, task).items():
-        used = np.array([bool(there) for there in _has_jobs(text, node, from_s, until_s)])
+        used = np.zeros(until_s - from_s, bool)
+        for piece in pieces[node]:
+            used[piece.begin : piece.end] = True
         beside = empty = 0
         for number in range(1, int(fits.max()) + 1):
             for begin, end in runs_of(fits >= number):
@@ -91,14 +95,6 @@ def runs_of(there: np.ndarray) -> list[tuple[int, int]]:
     return found
 
 
-def _has_jobs(text: str, node: str, from_s: int, until_s: int) -> list[int]:
-    jobs = [0] * (until_s - from_s)
-    for piece in _all_pieces(text, from_s, until_s)[node]:
-        for second in range(piece.begin, piece.end):
-            jobs[second] += 1
-    return jobs
-
-
 def _all_pieces(text: str, from_s: int, until_s: int) -> Mapping[str, list[Piece]]:
     pieces: defaultdict[str, list[Piece]] = defaultdict(list)
     header, *lines = text.strip().split("\n")
@@ -126,12 +122,9 @@ def _free_on(pieces: list[Piece], seconds: int, cpus: int | None) -> tuple[np.nd
     return partly, {kind: (size[kind] - held[kind]).clip(0) for kind in KINDS}
 
 
-def _idle_on(partly: np.ndarray, free: Mapping[str, np.ndarray]) -> dict[str, float]:
-    return {"node": float(partly.sum()) / 3600, **{kind: float(free[kind][partly].sum()) / 3600 for kind in KINDS}}
-
-
 def _pieces(row: Mapping[str, str], from_s: int, until_s: int) -> Iterator[tuple[str, Piece]]:
-    begin, end = (min(max(_seconds(row[name]), from_s), until_s) - from_s for name in ("Start", "End"))
+    times = (datetime.fromisoformat(row[name]).replace(tzinfo=UTC).timestamp() for name in ("Start", "End"))
+    begin, end = (min(max(int(time_s), from_s), until_s) - from_s for time_s in times)
     if end <= begin:
         return
     names = _names(row["NodeList"])
@@ -145,10 +138,6 @@ def _pieces(row: Mapping[str, str], from_s: int, until_s: int) -> Iterator[tuple
     }
     for name in names:
         yield name, Piece(begin, end, amount, len(names) == 1)
-
-
-def _seconds(text: str) -> int:
-    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
 
 
 def _names(text: str) -> list[str]:

@@ -30,20 +30,17 @@ cuts = st.lists(
 )
 
 
-def mangled(text: str, changes: list[tuple[int, int, str]]) -> bytes:
-    for at, length, instead in changes:
-        text = text[:at] + instead + text[at + length :]
-    return text.encode()
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from([SACCT, SWF, EVENTS]), cuts)
 def test_rows_read_are_used_ignored_or_rejected(text: str, changes: list[tuple[int, int, str]]) -> None:
+    options = ReadOptions(from_s=0.0 if text is EVENTS else hour(0))
+    for at, length, instead in changes:
+        text = text[:at] + instead + text[at + length :]
     with TemporaryDirectory() as folder:
         path = Path(folder) / "log"
-        path.write_bytes(mangled(text, changes))
+        path.write_bytes(text.encode())
         try:
-            log = read_site_log([path], ReadOptions(from_s=0.0 if text is EVENTS else hour(0)))
+            log = read_site_log([path], options)
         except InputError as error:
             assert error.what.endswith(".")  # noqa: PT017
             return
