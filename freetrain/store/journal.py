@@ -19,7 +19,7 @@ from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.errors import StateError
 from freetrain.store.engine import Database, as_state_errors, for_writing
-from freetrain.store.packing import TRAINER, Packer, Roll
+from freetrain.store.packing import TRAINER, Packer
 from freetrain.store.tables import DecisionRow, RunRow, RunTrainerRow
 
 BATCH_DECISIONS = 256
@@ -179,8 +179,8 @@ class RunJournal:
 
     def record(self, problem: Problem, decision: Decision) -> None:
         """Record the next decision, which has passed ``verify``; the first one has number 1."""
-        roll = self._call_roll(problem.trainers, float(problem.now_s))
-        packed = self._packer.pack(problem, decision.placement, roll, decision.serving)
+        numbers, redefined = self._call_roll(problem.trainers, float(problem.now_s))
+        packed = self._packer.pack(problem, decision.placement, numbers, redefined, decision.serving)
         self._decisions += 1
         self._new_decisions.append(
             {
@@ -224,7 +224,8 @@ class RunJournal:
         with self._connection.begin():
             return int(self._connection.execute(insert(RunRow).values(values)).lastrowid)
 
-    def _call_roll(self, trainers: Sequence[Trainer], now_s: float) -> Roll:
+    def _call_roll(self, trainers: Sequence[Trainer], now_s: float) -> tuple[Sequence[int], Sequence[Trainer]]:
+        """The trainers' numbers in this run, and those of them that have changed since they were enrolled."""
         numbers = []
         redefined = []
         for trainer in trainers:
@@ -233,7 +234,7 @@ class RunJournal:
             # Identity first: comparing the curves of all trainers would take longer than packing.
             if enrolled.trainer is not trainer and enrolled.trainer != trainer:
                 redefined.append(trainer)
-        return Roll(numbers, redefined)
+        return numbers, redefined
 
     def _enrol(self, trainer: Trainer, now_s: float) -> _Enrolled:
         self._trainers = number = self._trainers + 1
