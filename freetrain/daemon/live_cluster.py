@@ -166,9 +166,8 @@ class LiveCluster:
         if action.trainer is None:
             why = f"give {', '.join(action.nodes)} back: {action.why}"
         else:
-            why = f"take {len(action.nodes)} nodes from {action.trainer}" + (
-                f": {action.why}" if action.why else ""
-            )
+            because = f": {action.why}" if action.why else ""
+            why = f"take {len(action.nodes)} nodes from {action.trainer}{because}"
         for order in self._launcher.stop(fragments, why):
             self._executor.carry_out(order, decision)
         if self._executor.acts:

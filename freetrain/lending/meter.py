@@ -120,10 +120,7 @@ def _start_s(
     event_s = max(lately, default=now_s)
     if not plan.by_backfill or facts.last_plan_s is None:
         return event_s
-    return _next_plan_s(event_s, facts.last_plan_s, rules.backfill.interval_s)
-
-
-def _next_plan_s(event_s: float, last_plan_s: float, interval_s: float) -> float:
+    last_plan_s, interval_s = facts.last_plan_s, rules.backfill.interval_s
     # In the same second it is unknown which came first: the mean is half an interval.
     if event_s == last_plan_s:
         return event_s + interval_s / 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
@@ -74,19 +74,16 @@ def update_roster(submissions: Iterable[Submission], inputs: RosterInputs, rules
     """Every submission as a trainer, in the order of submission; one that cannot be dealt with has a fault."""
     trainings, fragments = [], by_trainer(inputs.books.open)
     for submission in submissions:
-        training = _as_known(replace(submission, fragments=fragments.get(submission.id, ())), inputs)
+        submission = replace(submission, fragments=fragments.get(submission.id, ()))
+        trainer = inputs.known.get(submission.id) or KnownTrainer(
+            submission.id, submission.owner, submission.comment, TrainerState.ACTIVE, inputs.snapshot.time_s
+        )
+        account = next((task.account for task in submission.tasks if task.account), trainer.account)
+        runs = inputs.books.runs.get(submission.id, TrainerRuns())
+        training = Training(replace(trainer, account=account), submission, None, runs)
         new = isolated(partial(_updated, training, inputs, rules))
         trainings.append(training.with_fault(new.what) if isinstance(new, Fault) else new)
     return trainings
-
-
-def _as_known(submission: Submission, inputs: RosterInputs) -> Training:
-    trainer = inputs.known.get(submission.id) or KnownTrainer(
-        submission.id, submission.owner, submission.comment, TrainerState.ACTIVE, inputs.snapshot.time_s
-    )
-    account = next((task.account for task in submission.tasks if task.account), trainer.account)
-    runs = inputs.books.runs.get(submission.id, TrainerRuns())
-    return Training(replace(trainer, account=account), submission, None, runs)
 
 
 def _updated(training: Training, inputs: RosterInputs, rules: RosterRules) -> Training:
@@ -321,7 +318,9 @@ class Registry:
         """Bring what is known of the trainers up to date, and return it."""
         jobs = self._fragments.as_they_ended(snapshot.jobs)
         submissions = self._reader.read(snapshot, jobs, rules)
-        self._know(submissions.keys())
+        self._known = {id_: known for id_, known in self._known.items() if id_ in submissions}
+        if new := submissions.keys() - self._known.keys():
+            self._known |= self._ledger.trainers(new)
         names = rules.queue.among(snapshot.partitions).nodes
         kinds = kinds_of(node for node in snapshot.nodes if node.name in names)
         unfit = self._find_unfit(submissions, kinds, rules)
@@ -329,11 +328,6 @@ class Registry:
         trainings = update_roster(submissions.values(), inputs, rules)
         self._remember(trainings)
         return self._with_requests(trainings, kinds, snapshot, rules)
-
-    def _know(self, ids: Set[str]) -> None:
-        self._known = {id_: known for id_, known in self._known.items() if id_ in ids}
-        if new := ids - self._known.keys():
-            self._known |= self._ledger.trainers(new)
 
     def _find_unfit(
         self, submissions: Mapping[str, Submission], kinds: NodeKinds, rules: RosterRules
