@@ -201,7 +201,10 @@ class RunJournal:
         )
         if len(self._new_decisions) >= self._batch_decisions:
             self._flush()
-            self._forget_all_but(problem.trainers)
+            # Everything is in the store by now: about as many trainers stay in memory as there are.
+            if len(self._seen) > _MOST_GONE + 2 * len(problem.trainers):
+                present = {trainer.id for trainer in problem.trainers}
+                self._seen = {id_: seen for id_, seen in self._seen.items() if id_ in present}
 
     def finish(self, outcome: dict[str, Any], trainers: Sequence[TrainerRecord], ended_s: float) -> None:
         """Mark the run complete, with numbers by name, nested as needed, and the results of its trainers."""
@@ -266,12 +269,6 @@ class RunJournal:
         self._seen[id_] = _Enrolled(row.number, trainer, now_s)
         self._noted[id_] = {"of_run": self.run_id, "of_id": id_, "noted_s": now_s}
         return self._seen[id_]
-
-    def _forget_all_but(self, trainers: Sequence[Trainer]) -> None:
-        """Keep in memory what is written nowhere else, and about as many trainers as there are."""
-        if len(self._seen) > _MOST_GONE + 2 * len(trainers) and not self._new_trainers:
-            present = {trainer.id for trainer in trainers}
-            self._seen = {id_: seen for id_, seen in self._seen.items() if id_ in present}
 
     def _results(self, record: TrainerRecord) -> dict[str, Any]:
         values = asdict(record)

@@ -246,11 +246,14 @@ class _Moldable(_TaskArray):
         assert tag.task_nodes is not None
         if tag.task_nodes[0] > most_nodes:
             return f"each of its tasks needs {tag.task_nodes[0]} nodes at once; there are {most_nodes} for it"
-        running = _whole_tasks(training.fragments)
+        of_job = grouped((fragment.job, fragment) for fragment in training.fragments)
+        # Of those all of whose nodes stay.
+        running = [(job, own) for job, own in of_job.items() if all(fragment.goes_on for fragment in own)]
+        running.sort(key=lambda task: task[1][0].started_s or inf)
         found = [
             # Two digits will do, and change seldom: the journal keeps each trainer as often as it changes.
             _moldable(training, tag, job, (len(own), len(own)), float(f"{_lost_s(own[0], tag, now_s):.1e}"))
-            for job, own in running.items()
+            for job, own in running
         ]
         if not training.is_active:
             return found
@@ -355,29 +358,17 @@ def _independent(training: Training, tag: Tag, id_: str, curve: Curve, most_node
 
 
 def _moldable(training: Training, tag: Tag, job: str, size: tuple[int, int], lost_s: float) -> Trainer:
+    """A task of several nodes, as fast on 1 … ``most`` of them as its owner says, but never faster than linear."""
     least, most = size
-    alone = _independent(training, tag, job, _task_curve(tag, most), most, lost_s)
+    curve = believed(tag.curve) if tag.curve else linear_curve(most)
+    if curve[-1][0] < most:
+        curve = (*curve, (most, curve[-1][1]))
+    alone = _independent(training, tag, job, curve, most, lost_s)
     return replace(alone, min_nodes=least, independent=False, moldable=True)
-
-
-def _task_curve(tag: Tag, most: int) -> Curve:
-    """Speed of a task on 1 … ``most`` nodes: as its owner says, but never faster than linear; else linear."""
-    if not tag.curve:
-        return linear_curve(most)
-    curve = believed(tag.curve)
-    nodes, rate = curve[-1]
-    return curve if nodes >= most else (*curve, (most, rate))
 
 
 def _lost_s(fragment: Fragment, tag: Tag, now_s: float) -> float:
     return 0.0 if fragment.started_s is None else min(max(now_s - fragment.started_s, 0.0), most_lost_s(tag))
-
-
-def _whole_tasks(fragments: Sequence[Fragment]) -> dict[str, list[Fragment]]:
-    """Task → its fragments, of those all of whose nodes stay; the oldest first."""
-    of_job = grouped((fragment.job, fragment) for fragment in fragments)
-    whole = {job: own for job, own in of_job.items() if all(fragment.goes_on for fragment in own)}
-    return dict(sorted(whole.items(), key=lambda item: item[1][0].started_s or inf))
 
 
 def _sizes_of_waiting(tag: Tag, most_nodes: int, held_nodes: int) -> list[tuple[int, int]]:

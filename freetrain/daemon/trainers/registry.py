@@ -241,9 +241,12 @@ class SubmissionReader:
             waiting = [id_ for id_, submission in found.items() if submission.waits]
             if waiting and not answered:
                 raise SlurmUnclearError("squeue -O", "it shows no job")
-            requests = {id_: self._request_of(submission, answered) for id_, submission in found.items()}
-            for id_, request in requests.items():
-                needs = _within_its_partitions(request.needs, found[id_], snapshot, queue)
+            requests = {}
+            for id_, submission in found.items():
+                # Of one none of whose tasks waits Slurm shows what they got: what was known before counts.
+                known = None if submission.waits else self._requests.get(id_)
+                request = known or answered.get(id_, _NOT_SHOWN if submission.waits else TaskSpec())
+                needs = _within_its_partitions(request.needs, submission, snapshot, queue)
                 needs = needs.lent_in_part(rules.shares_out_memory) if rules.share.in_part(needs) else needs
                 requests[id_] = replace(request, needs=needs)
             self._requests = requests
@@ -256,12 +259,6 @@ class SubmissionReader:
         request = self._requests[submission.id]
         needs = replace(request.needs, features=submission.needs.features)
         return replace(submission, needs=needs, requeues=request.requeues, begin_s=request.begin_s)
-
-    def _request_of(self, submission: Submission, answered: Mapping[str, TaskSpec]) -> TaskSpec:
-        # Where none of its tasks waits, what was known before counts: Slurm shows of the others what they got.
-        if submission.waits:
-            return answered.get(submission.id, _NOT_SHOWN)
-        return self._requests.get(submission.id) or answered.get(submission.id, TaskSpec())
 
 
 def _within_its_partitions(
