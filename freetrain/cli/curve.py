@@ -135,7 +135,7 @@ def _save(
         SizeChange(rescale.time_s, rescale.nodes, rescale.cause, rescale.pause_s, rescale.start_s)
         for rescale in log.rescales
     )
-    costs = asdict(believed_costs(SeenCosts().after(changes, ()), Tag()))
+    costs = believed_costs(SeenCosts().after(changes, ()), Tag())
     known = {name: seconds for name, seconds in costs.items() if seconds is not None}
     described = {"id": trainer.absolute().name, "throughput": fit.curve, **known}
     if speeds:

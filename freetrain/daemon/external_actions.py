@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from freetrain.core.cluster import Snapshot
-from freetrain.core.fragment import End, Fragment
+from freetrain.core.fragment import End
 from freetrain.core.job import JobState
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
 from freetrain.daemon.trainers.training import Training
@@ -56,7 +56,7 @@ class ExternalActions:
         for id_, training in now.items():
             before, asked = self._before.get(id_), asked_to_resume(training.submission.comment)
             if before is not None and asked not in (0, asked_to_resume(before.submission.comment)):
-                actor = _somebody(training.trainer.owner)
+                actor = f"{training.trainer.owner} or an operator"
                 self._ledger.record_command(snapshot.time_s, (), f"freetrain resume {id_}", None, _SEEN, actor)
         cancelled = {job.array for job in snapshot.jobs if job.state is JobState.CANCELLED}
         self._cancelled += [
@@ -96,12 +96,8 @@ def record_cancelled(ledger: Ledger, now_s: float, training: str, owner: str, fo
     """Write down that a training was cancelled, unless a daemon that was killed since has done so."""
     what = f"training {training} of {owner} was cancelled"
     if all(row.why != what for row in ledger.newest_commands(_LATELY)):
-        actor = ", ".join(sorted(map(_name, found))) or _somebody(owner)
+        actor = ", ".join(sorted(map(_name, found))) or f"{owner} or an operator"
         ledger.record_command(now_s, (), what, None, _SEEN, actor)
-
-
-def _somebody(owner: str) -> str:
-    return f"{owner} or an operator"
 
 
 def _name(user: int) -> str:
@@ -149,10 +145,11 @@ class Departures:
             return []
         known = self._ledger.trainers(self.unsettled)
         busy = {fragment.trainer for fragment in self._ledger.open_fragments()}
-        last = {fragment.trainer: fragment for fragment in self._ledger.last_ended_fragments(known)}
+        ends = {fragment.trainer: fragment.end for fragment in self._ledger.last_ended_fragments(known)}
+        ends |= {id_: End.COMPLETED for id_, trainer in known.items() if trainer.state is TrainerState.COMPLETE}
         settled, questions = list[Departure](), 0
         for id_, trainer in sorted(known.items()):
-            departure = Departure(id_, trainer.owner, _last_end(trainer, last.get(id_)))
+            departure = Departure(id_, trainer.owner, ends.get(id_))
             questions += departure.is_cancelled
             if id_ not in busy and questions <= _MOST_QUESTIONS and self._settle(departure, trainer, now_s):
                 settled.append(departure)
@@ -178,9 +175,3 @@ class Departures:
             departure.id, departure.owner, departure.end or "none",
         )  # fmt: skip
         return True
-
-
-def _last_end(trainer: KnownTrainer, last: Fragment | None) -> End | None:
-    if trainer.state is TrainerState.COMPLETE:
-        return End.COMPLETED
-    return last.end if last is not None else None

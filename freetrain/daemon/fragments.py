@@ -21,7 +21,6 @@ from freetrain.slurm.launcher import Launcher, jobs_of_trainers
 from freetrain.slurm.submitting import is_named
 from freetrain.slurm.tags import TAG_PREFIX, tag_in
 from freetrain.store.ledger import DONE, UNKNOWN, Ledger
-from freetrain.store.tables import CommandRow
 
 log = logging.getLogger(__name__)
 
@@ -32,10 +31,6 @@ _LOST_FOR_GOOD_S = 3600.0
 _ARRIVES_S = 60.0
 # A snapshot has Slurm's time, the audit this machine's.
 _CLOCKS_DIFFER_S = 60.0
-
-
-def _arguments(rows: Iterable[CommandRow]) -> str:
-    return " ".join(argument for row in rows for argument in row.argv)
 
 
 def _may_have_left(fragment: Fragment, job: Job | None) -> bool:
@@ -127,7 +122,14 @@ class Fragments:
             if fragment.end is not None:
                 whose = fragment.job, fragment.trainer, fragment.node
                 log.info("fragment %s of %s on %s: %s", *whose, fragment.end)
-        for fragment in self.save(self._strangers(snapshot, queue)):
+        # Also of trainers that are gone: these will be given back.
+        known = {fragment.job for fragment in self.open}
+        strangers = find_strangers(
+            (job, trainer)
+            for job, trainer in jobs_of_trainers(snapshot, queue, self._launcher)
+            if job.id not in known and (len(job.nodes) == 1 or strategy_of(tag_in(job.comment)).tasks_compete)
+        )
+        for fragment in self.save(strangers):
             log.info("found fragment %s of %s running on %s", fragment.job, fragment.trainer, fragment.node)
         return [fragment for fragment in changed if not fragment.holds_node]
 
@@ -184,7 +186,8 @@ class Fragments:
         rows = self._ledger.commands(min(fragment.asked_s for fragment in lost) - _CLOCKS_DIFFER_S)
         # Each order stands in the audit before it is given. What is not there was never ordered: the daemon ended,
         # or its disk was full, after it had written down the fragments of a decision.
-        ordered, accepted = _arguments(rows), _arguments(row for row in rows if row.result in (DONE, UNKNOWN))
+        ordered = " ".join(argument for row in rows for argument in row.argv)
+        accepted = " ".join(argument for row in rows if row.result in (DONE, UNKNOWN) for argument in row.argv)
         return [
             fragment
             for fragment in lost
@@ -195,12 +198,3 @@ class Fragments:
                 and now_s - self._lost_since_s[fragment.id] > _ARRIVES_S
             )
         ]
-
-    def _strangers(self, snapshot: Snapshot, queue: FragmentQueue) -> list[Fragment]:
-        """Running fragments that are in no book; also of trainers that are gone, which will be given back."""
-        known = {fragment.job for fragment in self.open}
-        return find_strangers(
-            (job, trainer)
-            for job, trainer in jobs_of_trainers(snapshot, queue, self._launcher)
-            if job.id not in known and (len(job.nodes) == 1 or strategy_of(tag_in(job.comment)).tasks_compete)
-        )

@@ -81,13 +81,20 @@ class Housekeeping:
         """
         owner, now_s = training.trainer.owner, snapshot.time_s
         if now_s != self._look_s:
-            self._begin_look(now_s)
+            # A new look: what was tried long ago is forgotten, too, for somebody who may be gone.
+            self._look_s, self._spent_s, self._failed_now = now_s, {}, set()
+            self._tidied = {id_: tried for id_, tried in self._tidied.items() if tried.counts(now_s)}
+            self._failed = {owner: tried for owner, tried in self._failed.items() if tried.counts(now_s)}
         failed = self._failed.get(owner, _Tried())
         if now_s < failed.next_s or self._spent_s.get(owner, 0.0) > _MOST_S:
             return
         began_s = time.perf_counter()
         try:
-            self._tidy_and_answer(training, snapshot)
+            if training.trainer.state is TrainerState.COMPLETE:
+                self._end(training)
+            # What is being taken up again cannot be informed until the next look.
+            elif not self._tidy(training, snapshot):
+                self._answer(training, now_s)
         except SlurmUnreachableError as error:
             self._failed[owner] = failed.again((), now_s, 0)
             self._failed_now.add(owner)
@@ -98,19 +105,6 @@ class Housekeeping:
         else:
             self._failed.pop(owner, None)
         self._spent_s[owner] = self._spent_s.get(owner, 0.0) + time.perf_counter() - began_s
-
-    def _begin_look(self, now_s: float) -> None:
-        """Forget what was spent at the last look, and what was tried long ago, for somebody who may be gone."""
-        self._look_s, self._spent_s, self._failed_now = now_s, {}, set()
-        self._tidied = {id_: tried for id_, tried in self._tidied.items() if tried.counts(now_s)}
-        self._failed = {owner: tried for owner, tried in self._failed.items() if tried.counts(now_s)}
-
-    def _tidy_and_answer(self, training: Training, snapshot: Snapshot) -> None:
-        if training.trainer.state is TrainerState.COMPLETE:
-            self._end(training)
-        # What is being taken up again cannot be informed until the next look.
-        elif not self._tidy(training, snapshot):
-            self._answer(training, snapshot.time_s)
 
     def _end(self, training: Training) -> None:
         if training.submission.is_over:

@@ -31,7 +31,6 @@ from freetrain.lending.facts import Facts
 from freetrain.lending.judge import Judgement
 from freetrain.lending.memory import Memory
 from freetrain.lending.meter import IN_THE_WAY_S, Meter
-from freetrain.lending.rules import HarmRules
 from freetrain.lending.stays import Stays
 from freetrain.loop.cycle import Goal
 from freetrain.loop.lending_loop import LendingLoop
@@ -95,9 +94,19 @@ class Lender:
         self.last_plan_s: float | None = None
 
     def _remember(self) -> None:
-        """Begin with what the ledger says, as a daemon does that starts."""
-        rules = rules_of(self._config, self._settings)
-        before = _remembered(self._ledger, self._config.slurm.partition, self._clock_s(), rules.harm)
+        """Begin with what the ledger says, as a daemon does that starts.
+
+        Harm of all kinds counts as long as new harm, and what was learned goes on.
+        """
+        rules, ledger, now_s = rules_of(self._config, self._settings), self._ledger, self._clock_s()
+        stays, since_s = ledger.stays(self._config.slurm.partition), now_s - rules.harm.remembered_s
+        ended = (fragment for fragment in ledger.fragments(now_s - IN_THE_WAY_S) if fragment.ended_s is not None)
+        before = Memory(
+            meter=Meter(ended=tuple(ended), harms=tuple(ledger.harms(since_s))),
+            lost=LostNodes(tuple(LostNode(*node) for node in ledger.lost_nodes())),
+            stays=Stays(*stays) if stays else Stays(),
+            evicted_s=tuple(ledger.evictions(since_s)),
+        )
         self._lost = before.lost.all
         self._cluster = LiveCluster(self._gateway, self._launcher, self._executor, self._ledger, self._inputs)
         self._loop = LendingLoop(self._cluster, rules, self.second_opinions, time.perf_counter, self._note, before)
@@ -206,8 +215,11 @@ class Lender:
         return f"{len(running)} of {offered} nodes lent to {trainers} trainers, {asked} asked for"
 
     def _inputs(self) -> LookInputs:
-        orders, unsafe = self._orders.read(self._config.state, self._clock_s()), self._check_site()
-        queue = self._config.slurm.queue
+        orders = self._orders.read(self._config.state, self._clock_s())
+        owners = frozenset((training.trainer.owner, training.submission.account) for training in self.trainings)
+        unsafe, queue = self._guard.why_not(self._config, owners), self._config.slurm.queue
+        if self._guard.has_changed():
+            self._loop.forget_blocked()
         facts = Facts(
             NO_SNAPSHOT,
             orders=replace(orders, stopped=orders.stopped or unsafe),
@@ -218,13 +230,6 @@ class Lender:
         )
         roster_rules = roster_rules_of(self._config, self._settings, self._launcher)
         return LookInputs(roster_rules, self._config.lend.half_life, facts, self._progress.reports())
-
-    def _check_site(self) -> str:
-        owners = frozenset((training.trainer.owner, training.submission.account) for training in self.trainings)
-        unsafe = self._guard.why_not(self._config, owners)
-        if self._guard.has_changed():
-            self._loop.forget_blocked()
-        return unsafe
 
     def _note(self, judgement: Judgement) -> None:
         snapshot, memory = judgement.facts.snapshot, judgement.memory
@@ -256,15 +261,3 @@ class Lender:
                 and training.trainer.state is not TrainerState.COMPLETE
             }
         )
-
-
-def _remembered(ledger: Ledger, partition: str, now_s: float, limits: HarmRules) -> Memory:
-    """Memory that outlives a restart: harm of all kinds, counted as long as new harm, and what was learned."""
-    known, since_s = ledger.stays(partition), now_s - limits.remembered_s
-    ended = (fragment for fragment in ledger.fragments(now_s - IN_THE_WAY_S) if fragment.ended_s is not None)
-    return Memory(
-        meter=Meter(ended=tuple(ended), harms=tuple(ledger.harms(since_s))),
-        lost=LostNodes(tuple(LostNode(*node) for node in ledger.lost_nodes())),
-        stays=Stays(*known) if known else Stays(),
-        evicted_s=tuple(ledger.evictions(since_s)),
-    )

@@ -163,7 +163,12 @@ class LiveCluster:
         # Slurm ends all of a job, on whichever of its nodes.
         jobs = set(jobs_of(there))
         fragments = [fragment for fragment in self.books.open if fragment.job in jobs]
-        for order in self._launcher.stop(fragments, _why(action)):
+        if action.trainer is None:
+            why = f"give {', '.join(action.nodes)} back: {action.why}"
+        else:
+            because = f": {action.why}" if action.why else ""
+            why = f"take {len(action.nodes)} nodes from {action.trainer}{because}"
+        for order in self._launcher.stop(fragments, why):
             self._executor.carry_out(order, decision)
         if self._executor.acts:
             self.books.note_leaving(fragments)
@@ -174,12 +179,6 @@ class LiveCluster:
         order = Order(commands.set_limit(action.limit_s, *jobs), f"fit {len(jobs)} fragments to their holes")
         if self._executor.carry_out(order) is not None:
             self.books.save([replace(fragment, limit_s=action.limit_s) for fragment in fragments])
-
-
-def _why(action: Release) -> str:
-    if action.trainer is None:
-        return f"give {', '.join(action.nodes)} back: {action.why}"
-    return f"take {len(action.nodes)} nodes from {action.trainer}" + (f": {action.why}" if action.why else "")
 
 
 class FragmentStarter:
@@ -205,7 +204,8 @@ class FragmentStarter:
         amounts = [self._given(training, nodes[node_of(name)], action.amounts.get(name)) for name in action.nodes]
         if not self._executor.acts:
             orders = [self._order_of(training, own, amount, nodes) for own, amount in _by_job(wanted, amounts)]
-            self._carry_out((*orders, *self._launcher.start(wanted)), decision)
+            for order in (*orders, *self._launcher.start(wanted)):
+                self._executor.carry_out(order, decision)
             return
         # Written down before Slurm hears of it: whatever happens then, the next look finds out what became of
         # them. There may be fewer tasks than places.
@@ -219,10 +219,7 @@ class FragmentStarter:
             if self._place(self._order_of(training, own, amount, nodes), own, amount, decision)
             for fragment in own
         ]
-        self._carry_out(self._launcher.start(placed), decision)
-
-    def _carry_out(self, orders: Sequence[Order], decision: str | None) -> None:
-        for order in orders:
+        for order in self._launcher.start(placed):
             self._executor.carry_out(order, decision)
 
     def _given(self, training: Training, node: Node, amount: Amount | None) -> Amount | None:
@@ -288,12 +285,8 @@ class LentHours:
         if half_life_s != self._half_life_s:
             self._hours, self._half_life_s = {}, half_life_s
             self._counted_s = -float("inf")
-        if now_s - self._counted_s >= half_life_s / _COUNTS_PER_HALF_LIFE:
-            self._count(now_s)
-        return self._hours
-
-    def _count(self, now_s: float) -> None:
-        half_life_s = self._half_life_s
+        if now_s - self._counted_s < half_life_s / _COUNTS_PER_HALF_LIFE:
+            return self._hours
         since_s = max(self._counted_s, now_s - _REMEMBERED_HALF_LIVES * half_life_s)
         fade = 0.5 ** ((now_s - since_s) / half_life_s)
         hours = defaultdict(float, {user: had_hours * fade for user, had_hours in self._hours.items()})
@@ -305,5 +298,5 @@ class LentHours:
         for user, started_s, ended_s, share in self._ledger.lent_spans(since_s):
             until_s = now_s if ended_s is None else min(ended_s, now_s)
             hours[user] += share * faded_hours(max(started_s, since_s), until_s, now_s, half_life_s)
-        self._hours = dict(hours)
-        self._counted_s = now_s
+        self._hours, self._counted_s = dict(hours), now_s
+        return self._hours

@@ -70,7 +70,9 @@ class Publisher:
 
     def looked(self, lender: Lender, decisions: Sequence[Decision], took_s: float, woken_s: float | None) -> None:
         """Publish a look; ``woken_s`` is when the daemon was last woken, UTC epoch seconds; None: never yet."""
-        notify(READY="1", WATCHDOG="1", STATUS=self._summary(lender))
+        first_line = self._refused.partition("\n")[0]
+        refusal = f"; the last reload was refused: {first_line}" if first_line else ""
+        notify(READY="1", WATCHDOG="1", STATUS=lender.summary() + refusal)
         look = lender.last_look(took_s)
         judgement = lender.judgement
         assert judgement is not None
@@ -95,10 +97,6 @@ class Publisher:
             self._metrics.noticed(judgement)
             self._metrics.silent()
             self._publish_metrics({})
-
-    def _summary(self, lender: Lender) -> str:
-        first_line = self._refused.partition("\n")[0]
-        return lender.summary() + (f"; the last reload was refused: {first_line}" if first_line else "")
 
     def _publish_metrics(self, solved_again: Mapping[Agreement, int]) -> None:
         self._metrics.counted(self._gateway.calls, self.outlets.dropped, solved_again)

@@ -59,8 +59,6 @@ _SHORTAGES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _DaemonParts:
-    """Parts of a running daemon."""
-
     lender: Lender
     timetable: Timetable
     admission: Admission

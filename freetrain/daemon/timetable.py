@@ -151,17 +151,14 @@ class Timetable:
     def _is_due(self, until_s: float) -> bool:
         """Whether a look was asked for, a nudge counts (a byte in the wake file is one), or it is time to poll."""
         self._nudged = self._wake_file.has_changed() or self._nudged
-        self._heed_clock()
-        is_time = time.monotonic() >= min(until_s, self._poll_due_s)
-        return self._asked or (self._nudged and not self._is_deaf) or is_time
-
-    def _heed_clock(self) -> None:
-        """Let the scheduler, which counts on the machine's clock, start again where that was set."""
         lead_s = _clock_lead_s()
         if abs(lead_s - self._clock_lead_s) > _CLOCK_JUMP_S:
+            # The scheduler counts on the machine's clock, which was set: it starts again.
             for job in self._scheduler.get_jobs():
                 job.modify(next_run_time=datetime.now(UTC))
         self._clock_lead_s = lead_s
+        is_time = time.monotonic() >= min(until_s, self._poll_due_s)
+        return self._asked or (self._nudged and not self._is_deaf) or is_time
 
     @property
     def _is_deaf(self) -> bool:

@@ -128,7 +128,6 @@ def find_waits(facts: Facts, rules: NodeRules) -> list[Wait]:
 
 
 def _preemptible(facts: Facts, rules: NodeRules) -> Sequence[Fragment]:
-    """Running fragments that Slurm may preempt."""
     if not facts.exempt_s:
         return facts.running
     # A job that waits for fragments that are still exempt from preemption is planned for their end, which is

@@ -185,16 +185,14 @@ class Suspects:
         barred = grouped(pair for pair, suspicion in self.pairs.items() if suspicion.until_s > now_s)
         # A program that works nowhere is at fault itself, wherever it is tried.
         runs_on = Counter(map(facts.submission_of, facts.running))
-        works = {
-            id_
-            for id_, nodes in barred.items()
-            if self.well_on.get(id_) or len(nodes) <= max(_UNSURE, runs_on[id_])
-        }
-        return {
-            request.id: Bar(frozenset(barred[request.submission_id]), _why(barred[request.submission_id]))
-            for request in facts.requests
-            if request.submission_id in works
-        }
+        bars = {}
+        for id_, nodes in barred.items():
+            if self.well_on.get(id_) or len(nodes) <= max(_UNSURE, runs_on[id_]):
+                some = ", ".join(sorted(nodes)[:5])
+                why = f"its program ended at once with an error on {some}, which it gets again later"
+                bars[id_] = Bar(frozenset(nodes), why)
+        own = ((request.id, bars.get(request.submission_id)) for request in facts.requests)
+        return {trainer: bar for trainer, bar in own if bar is not None}
 
     def withheld(self, now_s: float) -> Mapping[str, str]:
         """Nodes that are lent to no trainer → why."""
@@ -204,7 +202,3 @@ class Suspects:
             for node, suspicion in self.nodes.items()
             if suspicion.until_s > now_s
         }
-
-
-def _why(nodes: Iterable[str]) -> str:
-    return f"its program ended at once with an error on {', '.join(sorted(nodes)[:5])}, which it gets again later"

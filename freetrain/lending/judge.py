@@ -22,7 +22,7 @@ from freetrain.core.problem import Question
 from freetrain.core.trainer import Serving
 from freetrain.lending.back_off import BackOff, find_back_off
 from freetrain.lending.causes import CauseOf, cause_of_wait, has_own_obstacle
-from freetrain.lending.facts import Bar, Facts, Request
+from freetrain.lending.facts import Bar, Facts
 from freetrain.lending.hole_ends import in_few_classes, next_change_in_line_s
 from freetrain.lending.limit_claims import bars_of_limits, without_limits
 from freetrain.lending.memory import Memory
@@ -187,14 +187,12 @@ class Judgement:
         sizes = {trainer: len(names) for decision in decisions for trainer, names in decision.placement.items()}
         declined, changes = self.allotment.declined_after(sizes, self.now_s), self.memory.size_changes
         if not self.facts.orders.paused:
-            changes = changes.after(self.now_s, self._sizes_after(sizes))
+            # Decisions do not cover the nodes that were not offered, which their trainers keep.
+            rescaling = (request.id for request in self.facts.requests if request.trainer.rescales)
+            before, held = changes.sizes, self.offers.held
+            after = {id_: before.get(id_, 0) - held[id_] + sizes.get(id_, 0) for id_ in rescaling}
+            changes = changes.after(self.now_s, after)
         return replace(self.memory, declined=declined, size_changes=changes)
-
-    def _sizes_after(self, sizes: Mapping[str, int]) -> Mapping[str, int]:
-        """Trainer → number of its nodes after the decisions, which do not cover places that were not offered."""
-        rescaling = (request.id for request in self.facts.requests if request.trainer.rescales)
-        before, held = self.memory.size_changes.sizes, self.offers.held
-        return {id_: before.get(id_, 0) - held[id_] + sizes.get(id_, 0) for id_ in rescaling}
 
 
 def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
@@ -279,15 +277,13 @@ def _with_bars(facts: Facts, bars: Mapping[str, Bar]) -> Facts:
     """The facts, where tasks of these trainers cannot run on what they do not get."""
     if not bars:
         return facts
-    return replace(facts, requests=tuple(_barred(request, bars) for request in facts.requests))
-
-
-def _barred(request: Request, bars: Mapping[str, Bar]) -> Request:
-    bar = bars.get(request.id)
-    if bar is None:
-        return request
-    excluded = request.needs.excluded | frozenset(map(node_of, bar.places))
-    return replace(request, needs=replace(request.needs, excluded=excluded))
+    requests = []
+    for request in facts.requests:
+        if request.id in bars:
+            excluded = request.needs.excluded | frozenset(map(node_of, bars[request.id].places))
+            request = replace(request, needs=replace(request.needs, excluded=excluded))
+        requests.append(request)
+    return replace(facts, requests=tuple(requests))
 
 
 def _still_held(facts: Facts, shadow: Shadow, memory: Memory) -> set[str]:

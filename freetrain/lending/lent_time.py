@@ -235,7 +235,8 @@ def compare(
             continue
         ledger_s += lent_s
         # A job of several nodes is one run in accounting, and one lending for each node.
-        same = _same(lending, [run for run in left[lending.job] if lending.node not in nodes_of[run]])
+        others = (run for run in left[lending.job] if lending.node not in nodes_of[run])
+        same = next((run for run in others if abs((run.start_s or 0.0) - lending.start_s) <= _SAME_S), None)
         if same is None:
             differences.append(Difference(lending.job, lending.node, lending.start_s, lent_s, None))
             continue
@@ -253,7 +254,3 @@ def compare(
     return Check(
         ledger_s, accounting_s, compared, tuple(sorted(differences, key=lambda difference: difference.start_s))
     )
-
-
-def _same(lending: Lending, runs: Sequence[JobRun]) -> JobRun | None:
-    return next((run for run in runs if abs((run.start_s or 0.0) - lending.start_s) <= _SAME_S), None)

@@ -16,7 +16,7 @@ from freetrain.core.amounts import Amount
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, JobState, LimitOf, SharedLimit, WaitsFor
-from freetrain.lending.facts import Bar, Facts, Request
+from freetrain.lending.facts import Bar, Facts
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.shadow import Shadow
 
@@ -122,7 +122,11 @@ def bars_of_limits(claims: LimitClaims, facts: Facts, rules: NodeRules) -> Mappi
     first = {job.array: job for job in reversed(facts.snapshot.jobs) if rules.queue.has(job)}
     bars = {}
     for request in facts.requests:
-        own = first.get(request.submission_id) or _as_a_job(request, rules.queue)
+        id_, qos = request.submission_id, rules.queue.qos
+        # Of a training that has no job in Slurm yet: one like its fragments.
+        own = first.get(id_) or Job(
+            id_, id_, request.owner, rules.partition, JobState.PENDING, account=request.account, qos=qos
+        )
         jobs = [job for job, _ in _claiming(claims, facts) if facts.shares_limit(job, own)]
         if jobs:
             bars[request.id] = Bar(places, f"{_why(jobs[0])}; it gets no more nodes until that job has started")
@@ -131,19 +135,19 @@ def bars_of_limits(claims: LimitClaims, facts: Facts, rules: NodeRules) -> Mappi
 
 def tell_claims(claims: LimitClaims, facts: Facts) -> Mapping[str, str]:
     """Job of the site → what is done for it, in sentences."""
-    return {job.id: _sentences(job, claim) for job, claim in _claiming(claims, facts)}
+    sentences = {}
+    for job, claim in _claiming(claims, facts):
+        why = _why(job)
+        gone = "are gone" if claim.gone_s is not None else "are being given back for it"
+        fragments = ", ".join(claim.fragments)
+        sentences[job.id] = f"{why[0].upper()}{why[1:]} ({job.reason}). Fragments {fragments} {gone}."
+    return sentences
 
 
 def _claiming(claims: LimitClaims, facts: Facts) -> Iterator[tuple[Job, LimitClaim]]:
     """The jobs with their claims, each with the limit of its claim, which Slurm may not show any more."""
     for id_, claim in claims.items():
         yield replace(facts.snapshot.job[id_], limit=claim.limit), claim
-
-
-def _sentences(job: Job, claim: LimitClaim) -> str:
-    why = _why(job)
-    gone = "are gone" if claim.gone_s is not None else "are being given back for it"
-    return f"{why[0].upper()}{why[1:]} ({job.reason}). Fragments {', '.join(claim.fragments)} {gone}."
 
 
 def _holders(job: Job, facts: Facts) -> list[Fragment]:
@@ -230,12 +234,6 @@ def _part(fragment: Fragment, counts: str, facts: Facts) -> int:
         return 1
     amount = facts.amount_of(fragment, node)
     return {"cpu": amount.cpus, "mem": amount.memory_mb, "gres": amount.gpus}[counts]
-
-
-def _as_a_job(request: Request, queue: FragmentQueue) -> Job:
-    """A job like the fragments of a training that has none in Slurm yet."""
-    id_ = request.submission_id
-    return Job(id_, id_, request.owner, queue.partition, JobState.PENDING, account=request.account, qos=queue.qos)
 
 
 def _why(job: Job) -> str:

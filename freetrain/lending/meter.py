@@ -8,7 +8,7 @@ that. Delays that follow from other delays, as behind the first in a queue that 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from types import MappingProxyType
@@ -120,10 +120,7 @@ def _start_s(
     event_s = max(lately, default=now_s)
     if not plan.by_backfill or facts.last_plan_s is None:
         return event_s
-    return _next_plan_s(event_s, facts.last_plan_s, rules.backfill.interval_s)
-
-
-def _next_plan_s(event_s: float, last_plan_s: float, interval_s: float) -> float:
+    last_plan_s, interval_s = facts.last_plan_s, rules.backfill.interval_s
     # In the same second it is unknown which came first: the mean is half an interval.
     if event_s == last_plan_s:
         return event_s + interval_s / 2
@@ -187,7 +184,9 @@ class Meter:
             for job in facts.snapshot.site_jobs(rules.queue)
             if job.nodes and (job.state.is_final or job.state in _STARTED)
         }.values()
-        new = tuple(before._harms(started, facts, rules))
+        sites_ended = ends_by_node(facts, rules)
+        found = (before._harm(job, sites_ended, rules, facts.leaving_bound_s) for job in started)
+        new = tuple(harm for harm in found if harm is not None)
         oldest_s = now_s - limits.remembered_s
         expected, ready_s = self._expect(facts, shadow, blocked, rules, claims)
         return replace(
@@ -251,18 +250,15 @@ class Meter:
         new_s = {id_: _since_s(waiting[id_], looked_s, now_s) for id_ in starting if id_ not in known}
         return known, {id_: ready_s.get(id_, since_s) for id_, since_s in new_s.items()}
 
-    def _harms(self, started: Iterable[Job], facts: Facts, rules: NodeRules) -> Iterator[Harm]:
-        ended = ends_by_node(facts, rules)
-        for job in started:
-            is_new = job.start_s is not None and abs(self.measured.get(job.id, 0.0) - job.start_s) > SAME_S
-            harm = self._harm(job, ended, rules, facts.leaving_bound_s) if is_new else None
-            if harm is not None and harm.started_s >= (self.began_s or 0.0):
-                yield harm
-
     def _harm(
         self, job: Job, ended: Mapping[str, Sequence[Job]], rules: NodeRules, leaving_bound_s: float
     ) -> Harm | None:
-        start_s = job.start_s or 0.0
+        start_s = job.start_s
+        # Each job counts once, and none that started before the first look.
+        if start_s is None or start_s < (self.began_s or 0.0):
+            return None
+        if abs(self.measured.get(job.id, 0.0) - start_s) <= SAME_S:
+            return None
         # A fragment that left before another of the site's jobs had the node delayed that job, not this one.
         since_s = {
             name: max(

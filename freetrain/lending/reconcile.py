@@ -43,7 +43,9 @@ def needs_history(fragments: Iterable[Fragment], snapshot: Snapshot) -> list[str
         fragment.job
         for fragment in fragments
         if (job := snapshot.job.get(fragment.job)) is None
-        or (_waits(job) and (fragment.state is not FragmentState.ASKED or _has_been_stopped(job)))
+        or (
+            job.state is JobState.PENDING and (fragment.state is not FragmentState.ASKED or _has_been_stopped(job))
+        )
         or _is_another_run(fragment, job)
     ]
 
@@ -71,20 +73,17 @@ def _as_it_is(fragment: Fragment, snapshot: Snapshot, runs: Sequence[JobRun]) ->
     if job is None:
         return _from_history(fragment, runs, snapshot.time_s) or replace(fragment, state=FragmentState.LOST)
     if job.state.is_final:
-        return _ended(_as_started(fragment, job), _END_OF[job.state], job.end_s or snapshot.time_s)
-    if _waits(job):
+        # It may both have started and ended since the last look.
+        if fragment.started_s is None and job.nodes:
+            fragment = replace(fragment, started_s=job.start_s)
+        return _ended(fragment, _END_OF[job.state], job.end_s or snapshot.time_s)
+    if job.state is JobState.PENDING:
         return _waiting(fragment, job, snapshot, runs)
     if job.state is JobState.COMPLETING:
         return _ending(fragment, job, snapshot.time_s)
     if job.state in (JobState.RUNNING, JobState.CONFIGURING, JobState.SUSPENDED):
         return _running(fragment, job, snapshot, runs)
     return fragment
-
-
-def _as_started(fragment: Fragment, job: Job) -> Fragment:
-    # It may both have started and ended since the last look.
-    ran_unseen = fragment.started_s is None and job.nodes
-    return replace(fragment, started_s=job.start_s) if ran_unseen else fragment
 
 
 def _ending(fragment: Fragment, job: Job, now_s: float) -> Fragment:
@@ -112,10 +111,6 @@ def _waiting(fragment: Fragment, job: Job, snapshot: Snapshot, runs: Sequence[Jo
     if fragment.state is FragmentState.ASKED and end is None:
         return _ended(fragment, End.NEVER_STARTED, snapshot.time_s) if job.is_held else fragment
     return end or _ended(fragment, _unrecorded_end(fragment, snapshot), snapshot.time_s)
-
-
-def _waits(job: Job) -> bool:
-    return job.state is JobState.PENDING
 
 
 def _has_been_stopped(job: Job) -> bool:
@@ -150,7 +145,8 @@ def _from_history(fragment: Fragment, runs: Sequence[JobRun], now_s: float) -> F
 def _unrecorded_end(fragment: Fragment, snapshot: Snapshot) -> End:
     """End of a fragment of which accounting has none (yet); Slurm does not hold a job that it preempts."""
     job = snapshot.job.get(fragment.job)
-    if fragment.state is FragmentState.LEAVING or (job is not None and _waits(job) and job.is_held):
+    is_held = job is not None and job.state is JobState.PENDING and job.is_held
+    if fragment.state is FragmentState.LEAVING or is_held:
         return End.RELEASED
     node = snapshot.node.get(fragment.node)
     is_down = node is not None and node.state is NodeState.DOWN

@@ -131,7 +131,10 @@ class Leaving:
             took_s[key] = max(took_s.get(key, 0.0), min(now_s - since_s, bound_s))
         for fragment, free in zip(facts.ended, self.until_free(facts.ended), strict=True):
             if fragment.end in _BY_ORDER and fragment.started_s is not None:
-                key, lasted_s = facts.submission_of(fragment), min(self._lasted_s(fragment, free), bound_s)
+                key, ended_s = facts.submission_of(fragment), fragment.ended_s or 0.0
+                # From the order to leave, which is its end time in Slurm, or from the first look that saw it.
+                first_s, _ = self.seen_s.get(fragment.job, (ended_s, ended_s))
+                lasted_s = min((free.ended_s or 0.0) - min(ended_s, first_s), bound_s)
                 # A longer time than before counts at once; a shorter one by half, since one quick end proves
                 # little.
                 took_s[key] = max(lasted_s, (took_s.get(key, lasted_s) + lasted_s) / 2)
@@ -141,9 +144,3 @@ class Leaving:
         """Trainer that takes longer than the limit to leave → seconds that it takes."""
         taking = ((request.id, self.took_s.get(request.submission_id, 0.0)) for request in facts.requests)
         return {trainer: took_s for trainer, took_s in taking if took_s > limit_s}
-
-    def _lasted_s(self, fragment: Fragment, free: Fragment) -> float:
-        """Seconds from the order to leave, which is its end time in Slurm, or from the first look that saw it."""
-        ended_s = fragment.ended_s or 0.0
-        first_s, _ = self.seen_s.get(fragment.job, (ended_s, ended_s))
-        return (free.ended_s or 0.0) - min(ended_s, first_s)

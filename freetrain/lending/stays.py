@@ -159,15 +159,11 @@ def _by_age(from_s: float, to_s: float, since_s: Iterable[float]) -> list[float]
 
 def idle_for_the_site(facts: Facts, ours: FragmentQueue, rooms: Rooms | None, lent: LentParts) -> Nodes:
     """Nodes that none of the site's jobs has, idle or lent to fragments; of shared ones, names of units."""
-    if rooms is not None:
-        return _idle_units(rooms, lent)
-    snapshot, held = facts.snapshot, {fragment.node for fragment in facts.fragments}
-    seen = snapshot.idle.union(held.intersection(snapshot.node))
-    return ours.among(snapshot.partitions).nodes & (seen - snapshot.site_nodes(ours))
-
-
-def _idle_units(rooms: Rooms, lent: LentParts) -> Nodes:
-    """Names of units that none of the site's jobs has: GPUs, or eighths of the CPUs of a node without GPUs."""
+    if rooms is None:
+        snapshot, held = facts.snapshot, {fragment.node for fragment in facts.fragments}
+        seen = snapshot.idle.union(held.intersection(snapshot.node))
+        return ours.among(snapshot.partitions).nodes & (seen - snapshot.site_nodes(ours))
+    # A unit is a GPU, or an eighth of the CPUs of a node without GPUs.
     units = set()
     for name, room in rooms.items():
         free = sum((part.amount for part in lent.get(name, ())), room.free)

@@ -112,13 +112,13 @@ class TrainingVerdict:
 def judge_trainings(context: TrainingContext) -> Mapping[str, Reason]:
     """Submission → reason why it has no nodes, or no more; those that no verdict names are missing."""
     found: dict[str, Reason] = {}
+    bars = context.judgement.bars
     for verdict in TRAINING_VERDICTS:
-        why_not = verdict.find(context)
-        if verdict.of_those is Having.NODES:
-            why_not = _with_bars(context, why_not)
-        for trainer, why in why_not.items():
+        for trainer, why in verdict.find(context).items():
             submission = context.submission_of.get(trainer, trainer)
             others = Having.NOTHING if submission in context.served_submissions else Having.NODES
+            if verdict.of_those is Having.NODES and trainer in bars:
+                why = f"{why}; it does not get all of them: {bars[trainer].why}"
             if verdict.of_those is not others:
                 # Of a filler whose tasks have nodes each for itself, the first task that waits speaks for the
                 # others.
@@ -223,23 +223,13 @@ def _change_too_dear(context: TrainingContext) -> WhyNot:
 
 
 def _has_its_share(context: TrainingContext) -> WhyNot:
-    return {want.trainer: _share(want, served) for want, served in _wanting_more(context)}
-
-
-def _share(want: SizeRange, served: Served) -> str:
-    whose = "its user's share is" if served.has_rivals and served.claimant.path else "there are no more than"
-    others = [trainer for trainer, nodes in served.sizes.items() if nodes and trainer != want.trainer]
-    shared = f"; others of them are {', '.join(others[:5])}'s" if others else ""
-    return f"{whose} {_nodes(served.dealt)}{shared}"
-
-
-def _with_bars(context: TrainingContext, why_not: WhyNot) -> WhyNot:
-    """The reasons, with what keeps single trainers from some of the nodes."""
-    bars = context.judgement.bars
-    return {
-        trainer: f"{why}; it does not get all of them: {bars[trainer].why}" if trainer in bars else why
-        for trainer, why in why_not.items()
-    }
+    why_not = {}
+    for want, served in _wanting_more(context):
+        whose = "its user's share is" if served.has_rivals and served.claimant.path else "there are no more than"
+        others = [trainer for trainer, nodes in served.sizes.items() if nodes and trainer != want.trainer]
+        shared = f"; others of them are {', '.join(others[:5])}'s" if others else ""
+        why_not[want.trainer] = f"{whose} {_nodes(served.dealt)}{shared}"
+    return why_not
 
 
 def _cap_below(min_nodes: int, served: Served) -> str | None:

@@ -154,7 +154,16 @@ def as_state_errors(path: Path) -> Iterator[None]:
         # The other kinds (a broken constraint, a wrong statement) are faults of freetrain, not of the file.
         if type(cause) not in (sqlite3.OperationalError, sqlite3.DatabaseError):
             raise
-        raise _state_error(path, cause) from error
+        # The low byte is the kind of error; the others say in which corner of SQLite it arose.
+        kind = getattr(cause, "sqlite_errorcode", 0) & 0xFF
+        what, hint = _SENTENCES.get(kind, ("cannot be used", _ELSEWHERE))
+        # A file that was removed: opening it has made it again, empty.
+        if _NO_TABLE in str(cause) and (not path.exists() or not path.stat().st_size):
+            what, hint = _EMPTIED
+        is_plain = kind in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_NOTADB)
+        details = "" if is_plain else f" ({cause})"
+        text = f"The store {path} {what}{details}."
+        raise StateError(text, hint.format(path=path), passes=kind in _PASSES) from error
 
 
 @contextmanager
@@ -182,14 +191,3 @@ def make_folder(folder: Path) -> None:
     """Create a folder and those above it."""
     with explained(f"The store's folder {folder} cannot be created", _ELSEWHERE, StateError):
         folder.mkdir(parents=True, exist_ok=True)
-
-
-def _state_error(path: Path, error: BaseException | None) -> StateError:
-    # The low byte is the kind of error; the others say in which corner of SQLite it arose.
-    kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    what, hint = _SENTENCES.get(kind, ("cannot be used", _ELSEWHERE))
-    # A file that was removed: opening it has made it again, empty.
-    if _NO_TABLE in str(error) and (not path.exists() or not path.stat().st_size):
-        what, hint = _EMPTIED
-    details = "" if kind in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_NOTADB) else f" ({error})"
-    return StateError(f"The store {path} {what}{details}.", hint.format(path=path), passes=kind in _PASSES)

@@ -19,7 +19,7 @@ from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.errors import StateError
 from freetrain.store.engine import Database, as_state_errors, for_writing
-from freetrain.store.packing import TRAINER, Packer, Roll
+from freetrain.store.packing import TRAINER, Packer
 from freetrain.store.tables import DecisionRow, RunRow, RunTrainerRow
 
 BATCH_DECISIONS = 256
@@ -179,8 +179,8 @@ class RunJournal:
 
     def record(self, problem: Problem, decision: Decision) -> None:
         """Record the next decision, which has passed ``verify``; the first one has number 1."""
-        roll = self._call_roll(problem.trainers, float(problem.now_s))
-        packed = self._packer.pack(problem, decision.placement, roll, decision.serving)
+        numbers, redefined = self._call_roll(problem.trainers, float(problem.now_s))
+        packed = self._packer.pack(problem, decision.placement, numbers, redefined, decision.serving)
         self._decisions += 1
         self._new_decisions.append(
             {
@@ -201,7 +201,10 @@ class RunJournal:
         )
         if len(self._new_decisions) >= self._batch_decisions:
             self._flush()
-            self._forget_all_but(problem.trainers)
+            # Everything is in the store by now: about as many trainers stay in memory as there are.
+            if len(self._seen) > _MOST_GONE + 2 * len(problem.trainers):
+                present = {trainer.id for trainer in problem.trainers}
+                self._seen = {id_: seen for id_, seen in self._seen.items() if id_ in present}
 
     def finish(self, outcome: dict[str, Any], trainers: Sequence[TrainerRecord], ended_s: float) -> None:
         """Mark the run complete, with numbers by name, nested as needed, and the results of its trainers."""
@@ -224,7 +227,8 @@ class RunJournal:
         with self._connection.begin():
             return int(self._connection.execute(insert(RunRow).values(values)).lastrowid)
 
-    def _call_roll(self, trainers: Sequence[Trainer], now_s: float) -> Roll:
+    def _call_roll(self, trainers: Sequence[Trainer], now_s: float) -> tuple[Sequence[int], Sequence[Trainer]]:
+        """The trainers' numbers in this run, and those of them that have changed since they were enrolled."""
         numbers = []
         redefined = []
         for trainer in trainers:
@@ -233,7 +237,7 @@ class RunJournal:
             # Identity first: comparing the curves of all trainers would take longer than packing.
             if enrolled.trainer is not trainer and enrolled.trainer != trainer:
                 redefined.append(trainer)
-        return Roll(numbers, redefined)
+        return numbers, redefined
 
     def _enrol(self, trainer: Trainer, now_s: float) -> _Enrolled:
         self._trainers = number = self._trainers + 1
@@ -265,12 +269,6 @@ class RunJournal:
         self._seen[id_] = _Enrolled(row.number, trainer, now_s)
         self._noted[id_] = {"of_run": self.run_id, "of_id": id_, "noted_s": now_s}
         return self._seen[id_]
-
-    def _forget_all_but(self, trainers: Sequence[Trainer]) -> None:
-        """Keep in memory what is written nowhere else, and about as many trainers as there are."""
-        if len(self._seen) > _MOST_GONE + 2 * len(trainers) and not self._new_trainers:
-            present = {trainer.id for trainer in trainers}
-            self._seen = {id_: seen for id_, seen in self._seen.items() if id_ in present}
 
     def _results(self, record: TrainerRecord) -> dict[str, Any]:
         values = asdict(record)

@@ -15,7 +15,7 @@ import json
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from itertools import accumulate, pairwise, repeat, starmap
+from itertools import accumulate, pairwise, starmap
 from math import inf
 from typing import Any
 
@@ -46,14 +46,6 @@ class PackedDecision:
     placement: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Roll:
-    """A problem's trainers by the run's numbers, in its order, and those that have changed since they got them."""
-
-    numbers: Sequence[int]
-    redefined: Sequence[Trainer] = ()
-
-
 class Packer:
     """Packs the decisions of one run."""
 
@@ -61,26 +53,36 @@ class Packer:
         self._numbers = {name: number for number, name in enumerate(node_names)}
 
     def pack(
-        self, problem: Problem, placement: Placement, roll: Roll, serving: Serving | None = None
+        self,
+        problem: Problem,
+        placement: Placement,
+        trainers: Sequence[int],
+        redefined: Sequence[Trainer] = (),
+        serving: Serving | None = None,
     ) -> PackedDecision:
-        """Pack a problem and its placement, and the nodes that have servers then."""
+        """Pack a problem and its placement, and the nodes that have servers then.
+
+        ``trainers`` are the run's numbers of the problem's trainers, in its order; ``redefined`` are those of them
+        that have changed since they got their numbers.
+        """
         numbers = self._numbers
         nodes = sorted(problem.nodes, key=lambda node: numbers.get(node.name, inf))
         seats: dict[str | None, int | str] = {None: 0}
         seats.update((trainer.id, seat) for seat, trainer in enumerate(problem.trainers, start=1))
         # A dict, not a set: equal problems are packed into equal bytes.
         ends = {end_s: position for position, end_s in enumerate({node.until_s: 0 for node in nodes})}
+        pasts = [problem.past.get(trainer.id) for trainer in problem.trainers]
         document = {
             "horizon_s": problem.horizon_s,
             "objective": problem.objective,
             **({"changes": problem.changes} if problem.changes != 1.0 else {}),
-            "trainers": _steps(roll.numbers),
-            "redefined": [TRAINER.dump_python(trainer, mode="json", by_alias=True) for trainer in roll.redefined],
+            "trainers": _steps(trainers),
+            "redefined": [TRAINER.dump_python(trainer, mode="json", by_alias=True) for trainer in redefined],
             "nodes": _steps([numbers[node.name] for node in nodes if node.name in numbers]),
             "unnumbered": [node.name for node in nodes if node.name not in numbers],
             "ends_s": list(ends),
             "end": [ends[node.until_s] for node in nodes],
-            **({"past": list(map(_past, problem.trainers, repeat(problem)))} if problem.past else {}),
+            **({"past": [past and astuple(past) for past in pasts]} if problem.past else {}),
             "holder": [seats.get(node.holder, node.holder) for node in nodes],
             **_serving(problem.serving),
             **_traits(nodes),
@@ -176,11 +178,6 @@ def _damaged(error: Exception) -> StateError:
     return StateError(
         f"A recorded decision is damaged: {error}.", "Restore the store from a backup, or replay the log again."
     )
-
-
-def _past(trainer: Trainer, problem: Problem) -> tuple[Any, ...] | None:
-    past = problem.past.get(trainer.id)
-    return None if past is None else astuple(past)
 
 
 def _pasts(document: Mapping[str, Any]) -> Sequence[Sequence[Any] | None]:

@@ -7,7 +7,6 @@ from contextlib import closing
 from datetime import UTC, datetime
 from itertools import chain, count
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Engine
 
@@ -23,9 +22,6 @@ from freetrain.store.engine import (
     nothing_recorded,
 )
 from freetrain.store.tables import Base
-
-if TYPE_CHECKING:
-    from alembic.config import Config
 
 SCHEMA = "0016"
 """The newest migration's number."""
@@ -112,8 +108,11 @@ def _create_tables(connection: Connection) -> None:
 def _migrate(connection: Connection) -> None:
     # Imported here, because it takes 0.1 s and is seldom needed.
     from alembic import command
+    from alembic.config import Config
 
-    config = _config()
+    config = Config()
+    # A % in the path would be taken for an interpolation.
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
 
@@ -168,15 +167,6 @@ def copy_store(path: Path, target: Path) -> None:
 
 def _connect(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, timeout=BUSY_TIMEOUT_S)
-
-
-def _config() -> Config:
-    from alembic.config import Config
-
-    config = Config()
-    # A % in the path would be taken for an interpolation.
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    return config
 
 
 def find_problems(path: Path) -> list[str]:

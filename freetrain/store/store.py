@@ -123,7 +123,10 @@ class Store:
         query = select(DecisionRow).where(DecisionRow.run_id == run_id).order_by(order).limit(most)
         with self._database.reading() as session:
             _find_run(session, run_id)
-            return [_decision_summary(row) for row in session.scalars(query)]
+            return [
+                _read(DecisionSummary, row, status=Status(row.status), notes=tuple(row.notes))
+                for row in session.scalars(query)
+            ]
 
     def newest_run(self, command: str) -> int | None:
         """The last one that was begun with this command; None: there is none."""
@@ -208,7 +211,3 @@ def _read(kind: type[Kept], row: Base, **others: Any) -> Kept:
 
 def _summary(row: RunRow) -> RunSummary:
     return _read(RunSummary, row, status=RunStatus(row.status), outcome=row.outcome or {})
-
-
-def _decision_summary(row: DecisionRow) -> DecisionSummary:
-    return _read(DecisionSummary, row, status=Status(row.status), notes=tuple(row.notes))

@@ -9,7 +9,7 @@ import pytest
 from freetrain.core.place import NO_TRAITS, Place, Traits
 from freetrain.core.problem import Problem, problem_from_json, problem_to_dict
 from freetrain.core.trainer import Trainer
-from freetrain.store.packing import Packer, Roll, unpack
+from freetrain.store.packing import Packer, unpack
 
 TRAINER = Trainer("a", ((1, 1.0),))
 TRAITS = Traits._fields
@@ -42,7 +42,7 @@ def test_a_trait_comes_back_from_json_and_from_the_journal(trait: str) -> None:
     assert [sorted(node.keys() & {*TRAITS}) for node in document["nodes"]] == [[trait], [trait]]
     assert problem_from_json(json.dumps(document)) == problem
     names = ("n1", "n2")
-    packed = Packer(names).pack(problem, {}, Roll((1,)))
+    packed = Packer(names).pack(problem, {}, (1,))
     assert unpack(packed, problem.now_s, names, lambda _: [TRAINER])[0] == problem
 
 

@@ -16,7 +16,7 @@ from freetrain.core.problem import problem_from_json, problem_to_dict
 from freetrain.daemon.controls.site_orders import OrdersReader
 from freetrain.daemon.reports.status import STATUS_NAME, DaemonStatus, Identity, StatusUnknownError, read_status
 from freetrain.slurm.node_groups import read_node_list
-from freetrain.store.packing import VERSION, PackedDecision, Packer, Roll, unpack, unpack_serving
+from freetrain.store.packing import VERSION, PackedDecision, Packer, unpack, unpack_serving
 from tests.fuzzing.damage import damaged, damaged_text
 from tests.fuzzing.running import Parser
 from tests.store.samples import BERT, NAMES, PLACEMENT, PROBLEM, RESNET
@@ -93,7 +93,7 @@ def decision(random: random.Random, folder: Path) -> None:
 
 @cache
 def _packed() -> PackedDecision:
-    return Packer(NAMES).pack(PROBLEM, PLACEMENT, Roll([3, 5]))
+    return Packer(NAMES).pack(PROBLEM, PLACEMENT, [3, 5])
 
 
 def _damaged_record(random: random.Random, record: bytes) -> bytes:

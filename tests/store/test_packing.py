@@ -11,7 +11,7 @@ from freetrain.core.place import Place, Traits
 from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer, TrainerPast
 from freetrain.errors import StateError
-from freetrain.store.packing import PackedDecision, Packer, Roll, compressed, decompressed, unpack, unpack_serving
+from freetrain.store.packing import PackedDecision, Packer, compressed, decompressed, unpack, unpack_serving
 from tests.store.samples import BERT, NAMES, PLACEMENT, PROBLEM, RESNET
 
 TRAINERS = (RESNET, BERT, *(Trainer(f"t{number}", ((1, 1.0),)) for number in range(3)))
@@ -20,7 +20,7 @@ IDS = [trainer.id for trainer in TRAINERS]
 
 def packed_and_back(problem, placement, names=NAMES, redefined=()):
     numbers = [3 + 2 * position for position in range(len(problem.trainers))][::-1]
-    packed = Packer(names).pack(problem, placement, Roll(numbers, redefined))
+    packed = Packer(names).pack(problem, placement, numbers, redefined)
     known = dict(zip(numbers, problem.trainers, strict=True))
     return unpack(packed, problem.now_s, names, lambda wanted: [known[number] for number in wanted])
 
@@ -74,7 +74,7 @@ def test_what_trainers_have_done_comes_back():
 
 
 def test_what_an_older_freetrain_kept_of_a_past_is_read():
-    packed = Packer(NAMES).pack(PROBLEM, PLACEMENT, Roll((1, 2)))
+    packed = Packer(NAMES).pack(PROBLEM, PLACEMENT, (1, 2))
     older = compressed({**decompressed(packed.problem), "done": [None, 5.5]})
     problem, _ = unpack(replace(packed, problem=older), PROBLEM.now_s, NAMES, lambda _: PROBLEM.trainers)
     assert problem.past == {PROBLEM.trainers[1].id: TrainerPast(5.5)}
@@ -84,9 +84,9 @@ def test_which_nodes_had_servers_and_were_to_have_them_comes_back():
     id_ = PROBLEM.trainers[1].id
     known = replace(PROBLEM, serving={id_: (NAMES[0],)})
     assert packed_and_back(known, PLACEMENT) == (known, PLACEMENT)
-    packed = Packer(NAMES).pack(known, PLACEMENT, Roll((1, 2)), {id_: (NAMES[1],)})
+    packed = Packer(NAMES).pack(known, PLACEMENT, (1, 2), serving={id_: (NAMES[1],)})
     assert unpack_serving(packed) == {id_: (NAMES[1],)}
-    assert unpack_serving(Packer(NAMES).pack(PROBLEM, PLACEMENT, Roll((1, 2)))) == {}
+    assert unpack_serving(Packer(NAMES).pack(PROBLEM, PLACEMENT, (1, 2))) == {}
 
 
 def test_a_problem_without_anything_comes_back_empty():
@@ -121,13 +121,13 @@ def test_1600_idle_nodes_of_4700_with_100_trainers_take_less_than_2_kb():
         for offset in range(10)
     )
     placement = {trainer.id: tuple(names[n] for n in lent if lent[n] == trainer.id) for trainer in trainers}
-    packed = Packer(names).pack(Problem(1.7e9, nodes, trainers), placement, Roll(range(1, 101)))
+    packed = Packer(names).pack(Problem(1.7e9, nodes, trainers), placement, range(1, 101))
     assert len(nodes) == 1600
     assert len(packed.problem) + len(packed.placement) < 2000
 
 
 def test_a_damaged_or_unknown_decision_is_a_state_error():
-    packed = Packer(NAMES).pack(PROBLEM, PLACEMENT, Roll((1, 2)))
+    packed = Packer(NAMES).pack(PROBLEM, PLACEMENT, (1, 2))
     for wrong in (packed.problem[:-5], compressed({"nodes": [99], "trainers": []})):
         with pytest.raises(StateError, match="is damaged"):
             unpack(PackedDecision(wrong, packed.placement), 0.0, NAMES, lambda numbers: [])

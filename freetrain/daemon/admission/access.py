@@ -71,17 +71,17 @@ def closed_state(directory: Path, account: str) -> Finding | None:
     """Finding that the account may not write the directory, or a file in it that another user, as root, made."""
     closed: list[str] = []
     with suppress(OSError, KeyError):
-        closed = [str(path) for path in _closed(directory, Account(account))]
+        daemons = Account(account)
+        wanted = {directory: WRITE | ENTER, **{directory / name: WRITE for name in _FILES}}
+        closed = [
+            str(path)
+            for path, rights in wanted.items()
+            if path.exists() and not _has_access_list(path) and not daemons.may(rights, path)
+        ]
     if not closed:
         return None
     what = f"The daemon's account, {account}, may not write {', '.join(closed)} (state.directory)."
     return error(what, shlex.join(["chown", account, *closed]))
-
-
-def _closed(directory: Path, account: Account) -> Iterator[Path]:
-    for path, wanted in ((directory, WRITE | ENTER), *((directory / name, WRITE) for name in _FILES)):
-        if path.exists() and not _has_access_list(path) and not account.may(wanted, path):
-            yield path
 
 
 def closed_textfile(config: Config, account: str) -> Finding | None:

@@ -78,7 +78,20 @@ def of_mistake(mistake: ConfigError) -> Finding:
 def inspect_files(config: Config, sources: Sequence[Path], account: str) -> Inspection:
     """Inspection of all that needs no Slurm: ``sources`` are the settings' files, ``account`` is the daemon's."""
     directory = Path(config.state.directory)
-    found = [*_of_choices(config), *_of_notify(config), *_of_sources(sources)]
+    found = [
+        error(f"{mistake.what} {mistake.hint}".strip(), setting_of(path).lines)
+        for path, mistake in wrong_choices(config).items()
+    ]
+    found += [warning(sentence, setting_of(path).lines) for path, sentence in without_effect(config).items()]
+    words = shlex.split(config.notify.command)
+    if words and shutil.which(words[0]) is None:
+        what = f"notify.command: there is no program {words[0]}, or it may not be run, so no notice is sent."
+        found.append(warning(what, setting_of("notify.command").lines))
+    for source in sources:
+        with suppress(OSError):
+            if source.stat().st_mode & 0o002:
+                what = f"Everybody may write {source}, and so decide what is lent."
+                found.append(error(what, f"chmod o-w {source}"))
     found += find_contradictions(config, frozenset())
     if kind := network_file_system(directory):
         what = f"state.directory is on a network file system ({kind}), where locks and SQLite fail."
@@ -145,27 +158,6 @@ def _sorted(
     return Inspection(in_order, site, tuple(not_checked), tuple(notes))
 
 
-def _of_choices(config: Config) -> Iterator[Finding]:
-    for path, mistake in wrong_choices(config).items():
-        yield error(f"{mistake.what} {mistake.hint}".strip(), setting_of(path).lines)
-    for path, sentence in without_effect(config).items():
-        yield warning(sentence, setting_of(path).lines)
-
-
-def _of_notify(config: Config) -> Iterator[Finding]:
-    words = shlex.split(config.notify.command)
-    if words and shutil.which(words[0]) is None:
-        what = f"notify.command: there is no program {words[0]}, or it may not be run, so no notice is sent."
-        yield warning(what, setting_of("notify.command").lines)
-
-
-def _of_sources(sources: Sequence[Path]) -> Iterator[Finding]:
-    for source in sources:
-        with suppress(OSError):
-            if source.stat().st_mode & 0o002:
-                yield error(f"Everybody may write {source}, and so decide what is lent.", f"chmod o-w {source}")
-
-
 _NAME = "freetrain-check"
 _REFUSED = (SlurmRefusedError, SlurmBusyError)
 
@@ -193,7 +185,11 @@ def prove_rights(
             except _REFUSED as refusal:
                 found.append(error(f"Slurm does not let {account} {what}: {refusal.what}", mend))
     finally:
-        found += _cancel(gateway, job)
+        try:
+            gateway.perform(commands.cancel(job))
+        except SlurmError:
+            what = f"Job {job}, which was submitted to prove the rights, could not be cancelled."
+            found.append(error(what, f"scancel {job}"))
     done = f"As {account}, job {job} was submitted to {queue}, held, changed as fragments are, and cancelled."
     return Inspection(found, notes=[done])
 
@@ -213,13 +209,6 @@ def _steps(
     # the jobs of others may be steered, too.
     if as_operator:
         yield "do what only an operator may (raise a job's priority)", operator, commands.raise_priority(job)
-
-
-def _cancel(gateway: Gateway, job: str) -> Iterator[Finding]:
-    with suppress(SlurmError):
-        gateway.perform(commands.cancel(job))
-        return
-    yield error(f"Job {job}, which was submitted to prove the rights, could not be cancelled.", f"scancel {job}")
 
 
 def propose(site: Site) -> Mapping[str, object]:

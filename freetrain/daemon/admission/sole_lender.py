@@ -50,10 +50,6 @@ class Holder:
         """Comment of its mark when renewed at this time, UTC epoch seconds."""
         return f"freetrain-daemon:host={self.host},pid={self.process},at={now_s:.0f},state={self.directory}"
 
-    def is_successor_of(self, other: Holder) -> bool:
-        """Whether it has taken over the other's directory, whose lock says that the other has ended."""
-        return (self.host, self.directory) == (other.host, other.directory)
-
 
 @dataclass(frozen=True, slots=True)
 class Mark:
@@ -63,10 +59,6 @@ class Mark:
     user: str
     holder: Holder
     renewed_s: float
-
-    def is_fresh(self, now_s: float) -> bool:
-        """Whether its daemon is to be taken for alive; a mark with a date far in the future does not show that."""
-        return abs(now_s - self.renewed_s) < FRESH_S
 
 
 def find_marks(jobs: Iterable[Job], queue: FragmentQueue) -> list[Mark]:
@@ -169,8 +161,11 @@ class SoleLender:
 
     def _refuse_beside(self, marks: Iterable[Mark]) -> None:
         for mark in marks:
-            if mark.is_fresh(self._clock_s()) and not self._holder.is_successor_of(mark.holder):
-                other = mark.holder
+            other, own = mark.holder, self._holder
+            # A date far in the future does not show that a daemon is alive, either.
+            is_fresh = abs(self._clock_s() - mark.renewed_s) < FRESH_S
+            # The lock of the directory, which this daemon has, says that the other one there has ended.
+            if is_fresh and (other.host, other.directory) != (own.host, own.directory):
                 raise FreetrainError(
                     f"Another daemon lends in {self._queue}: process {other.process} on "
                     f"{other.host}, with its state in {other.directory}.",

@@ -192,7 +192,13 @@ class WakeFile:
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / WAKE_NAME
-        self._make()
+        # Created without any right and then changed: the mode of open() is cut by the umask.
+        with contextlib.suppress(OSError):
+            file = os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0)
+            try:
+                os.fchmod(file, _MODE)
+            finally:
+                os.close(file)
         self._seen = self._now()
 
     def has_changed(self) -> bool:
@@ -201,7 +207,9 @@ class WakeFile:
         changed = now is not None and now != self._seen
         self._seen = now
         if changed and now is not None and now[1] > _LARGEST_BYTES:
-            self._empty()
+            with contextlib.suppress(OSError):
+                os.truncate(self._path, 0)
+            self._seen = self._now()
         return changed
 
     def _now(self) -> tuple[int, int] | None:
@@ -210,17 +218,3 @@ class WakeFile:
         except OSError:
             return None
         return found.st_mtime_ns, found.st_size
-
-    def _make(self) -> None:
-        # Created without any right and then changed: the mode of open() is cut by the umask.
-        with contextlib.suppress(OSError):
-            file = os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0)
-            try:
-                os.fchmod(file, _MODE)
-            finally:
-                os.close(file)
-
-    def _empty(self) -> None:
-        with contextlib.suppress(OSError):
-            os.truncate(self._path, 0)
-        self._seen = self._now()

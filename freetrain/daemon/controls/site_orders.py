@@ -15,7 +15,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -166,31 +166,18 @@ def are_heeded(directory: Path) -> bool:
     return False
 
 
-class _FileReader(Protocol):
-    """Reads one file, such as that of the pause, and knows what counts where it is damaged; None: nothing does."""
-
-    def __call__(self, what: str, read: Callable[[], _T], /) -> _T | None: ...
-
-
-def _read_now(_what: str, read: Callable[[], _T]) -> _T:
-    return read()
-
-
 def read_orders(state: State, now_s: float) -> SiteOrders:
     """Orders of the site that count now.
 
     Raises:
         StateError: one of the files cannot be read or understood.
     """
-    return _orders(state, now_s, _read_now)
-
-
-def _orders(state: State, now_s: float, read_file: _FileReader) -> SiteOrders:
-    """Orders of the site by its files."""
     directory = Path(state.directory)
+    return _orders(state, now_s, read_pause(directory, now_s), read_drains(directory, now_s))
+
+
+def _orders(state: State, now_s: float, pause: Pause | None, drains: Iterable[Drain]) -> SiteOrders:
     stop_file = stop_file_there(state)
-    pause = read_file(_WHETHER_PAUSED, lambda: read_pause(directory, now_s))
-    drains = read_file(_WHAT_IS_DRAINED, lambda: read_drains(directory, now_s)) or ()
     return SiteOrders(
         stopped=f"stopped by {stop_file}" if stop_file else "",
         paused=pause.sentence if pause else "",
@@ -212,14 +199,18 @@ class OrdersReader:
     def read(self, state: State, now_s: float) -> SiteOrders:
         """Read the orders of the site that count now."""
         # Read first: drains that change in between are then not taken for heeded yet.
-        drains_text = _text_of(Path(state.directory) / _DRAINS)
+        directory = Path(state.directory)
+        try:
+            drains_text = (directory / _DRAINS).read_bytes()
+        except OSError:
+            drains_text = None
         pause_before = self._last_read.get(_WHETHER_PAUSED)
-        orders = _orders(state, now_s, self._read_or_keep)
+        pause = self._read_or_keep(_WHETHER_PAUSED, lambda: read_pause(directory, now_s))
+        drains = self._read_or_keep(_WHAT_IS_DRAINED, lambda: read_drains(directory, now_s)) or ()
         self._drains_text = None if self._problems.exists(_WHAT_IS_DRAINED) else drains_text
-        pause = self._last_read.get(_WHETHER_PAUSED)
         if pause != pause_before:
             log.info("nothing more is lent: %s", pause.sentence) if pause else log.info("the pause has ended")
-        return orders
+        return _orders(state, now_s, pause, drains)
 
     def _read_or_keep(self, what: str, read: Callable[[], _T]) -> _T | None:
         """Read a file, or keep what was read of it before where it is damaged, which is logged once."""
@@ -237,14 +228,6 @@ class OrdersReader:
         path, text = Path(state.directory) / _HEEDED, self._drains_text
         if text is not None and not (path.exists() and path.read_bytes() == text):
             replace_file(path, text, 0o644)
-
-
-def _text_of(path: Path) -> bytes | None:
-    """Contents of a file; None: it is not there, or cannot be read."""
-    try:
-        return path.read_bytes()
-    except OSError:
-        return None
 
 
 def stop_file_there(state: State) -> str:

@@ -8,10 +8,10 @@ changes cost, which of its tasks are needed again, and when it is over. Nobody e
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import partial
 from math import inf
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -32,35 +32,24 @@ from freetrain.lending.lent_time import ChangeCosts
 from freetrain.slurm.tags import Tag
 
 
-@dataclass(frozen=True, slots=True)
-class BelievedCosts:
-    """Costs of changes, in seconds, as in :class:`freetrain.core.trainer.Trainer`."""
+def believed_costs(seen: SeenCosts, tag: Tag) -> dict[str, Any]:
+    """Costs of changes that are believed of a training, in seconds, named as in a ``Trainer``.
 
-    scale_up_s: float
-    scale_down_s: float
-    forced_loss_s: float | None
-    start_s: float
-    boot_s: float
-
-
-def believed_costs(seen: SeenCosts, tag: Tag) -> BelievedCosts:
-    """Costs that are believed of a training: its tag counts as much as having been seen once."""
-    return BelievedCosts(
-        seen.scale_up.believed_s(tag.scale_up_s),
-        seen.scale_down.believed_s(tag.scale_down_s),
-        _forced_loss_s(seen, tag),
-        seen.start.believed_s(tag.start_s),
-        seen.boot.believed_s(tag.boot_s),
-    )
-
-
-def _forced_loss_s(seen: SeenCosts, tag: Tag) -> float | None:
-    """The pause, and half of the time between two checkpoints unless SIGTERM saves; None: as for shrinking."""
+    Its tag counts as much as having been seen once. A forced loss is the pause, and half of the time between two
+    checkpoints unless SIGTERM saves; None: as for shrinking.
+    """
     since_saved_s = 0.0 if tag.saves_at_the_end else tag.save_s / 2
-    # Its owner names no checkpoints: it is taken to lose no more than when it gives nodes back.
-    if not seen.forced_loss.times and not since_saved_s:
-        return None
-    return seen.forced_loss.believed_s(tag.scale_down_s) + since_saved_s
+    forced_loss_s = None
+    # Where its owner names no checkpoints it is taken to lose no more than when it gives nodes back.
+    if seen.forced_loss.times or since_saved_s:
+        forced_loss_s = seen.forced_loss.believed_s(tag.scale_down_s) + since_saved_s
+    return {
+        "scale_up_s": seen.scale_up.believed_s(tag.scale_up_s),
+        "scale_down_s": seen.scale_down.believed_s(tag.scale_down_s),
+        "forced_loss_s": forced_loss_s,
+        "start_s": seen.start.believed_s(tag.start_s),
+        "boot_s": seen.boot.believed_s(tag.boot_s),
+    }
 
 
 def most_lost_s(tag: Tag) -> float:
@@ -161,7 +150,7 @@ class _Elastic(Strategy):
             throughput=curve_of(replace(known, observations=seen), tag.curve, most_nodes),
             min_nodes=min_nodes,
             max_nodes=most_nodes,
-            **asdict(costs),
+            **costs,
             weight=tag.weight,
             submitted_s=known.first_seen_s,
             target_samples=tag.target_samples or None,
@@ -188,7 +177,7 @@ class _Elastic(Strategy):
         return training.runs.some_completed and not training.is_elastic
 
     def shown_costs(self, training: Training, tag: Tag) -> Mapping[str, float]:
-        named = asdict(believed_costs(training.trainer.costs, tag))
+        named = believed_costs(training.trainer.costs, tag)
         return {name: round(seconds, 3) for name, seconds in named.items() if seconds is not None}
 
     def charged_costs(self, tag: Tag) -> ChangeCosts:
@@ -205,7 +194,9 @@ class _TaskArray(Strategy):
         sizes = _sizes(training, tag, min(room, most_nodes))
         if isinstance(sizes, str):
             return sizes
-        lost_s = _mean_lost_s(training, tag, now_s)
+        running = (fragment for fragment in training.fragments if fragment.state is FragmentState.RUNNING)
+        losses_s = [_lost_s(fragment, tag, now_s) for fragment in running if fragment.started_s is not None]
+        lost_s = sum(losses_s) / len(losses_s) if losses_s else 0.0
         return [_independent(training, tag, training.id, linear_curve(sizes[1]), sizes[1], lost_s)]
 
     def needs_again(self, training: Training, task: Job) -> bool:
@@ -255,11 +246,14 @@ class _Moldable(_TaskArray):
         assert tag.task_nodes is not None
         if tag.task_nodes[0] > most_nodes:
             return f"each of its tasks needs {tag.task_nodes[0]} nodes at once; there are {most_nodes} for it"
-        running = _whole_tasks(training.fragments)
+        of_job = grouped((fragment.job, fragment) for fragment in training.fragments)
+        # Of those all of whose nodes stay.
+        running = [(job, own) for job, own in of_job.items() if all(fragment.goes_on for fragment in own)]
+        running.sort(key=lambda task: task[1][0].started_s or inf)
         found = [
             # Two digits will do, and change seldom: the journal keeps each trainer as often as it changes.
             _moldable(training, tag, job, (len(own), len(own)), float(f"{_lost_s(own[0], tag, now_s):.1e}"))
-            for job, own in running.items()
+            for job, own in running
         ]
         if not training.is_active:
             return found
@@ -295,13 +289,29 @@ def requests_of(training: Training, room: int, most_nodes: int, objective: str, 
 
 
 def _requests(training: Training, room: int, most_nodes: int, objective: str, now_s: float) -> Asking:
-    assert training.tag is not None
-    found = strategy_of(training.tag).trainers(training, training.tag, room, most_nodes, now_s)
+    submission, tag, known = training.submission, training.tag, training.trainer
+    assert tag is not None
+    strategy = strategy_of(tag)
+    found = strategy.trainers(training, tag, room, most_nodes, now_s)
     if isinstance(found, str):
         return found
     for trainer in found:
         _check_size_of_numbers(trainer, objective)
-    return tuple(_request(training, trainer) for trainer in found)
+    return tuple(
+        Request(
+            trainer,
+            known.owner,
+            submission.account,
+            submission.needs,
+            tuple(believed_speeds(known, tag).items()),
+            tag.mixed,
+            filler=known.id if strategy.tasks_compete else "",
+            cache_mb=tag.cache_mb,
+            task_s=known.costs.run.mean_s if trainer.independent else 0.0,
+            most_lost_s=most_lost_s(tag),
+        )
+        for trainer in found
+    )
 
 
 def _check_size_of_numbers(trainer: Trainer, objective: str) -> None:
@@ -310,23 +320,6 @@ def _check_size_of_numbers(trainer: Trainer, objective: str) -> None:
     # Not ">", because a NaN is to be refused, too.
     if not worth * max(1.0, *costs_s) <= _MOST_WORTH:
         raise InputError("its curve, weight and costs make numbers too large to decide with")
-
-
-def _request(training: Training, trainer: Trainer) -> Request:
-    assert training.tag is not None
-    submission, tag, known = training.submission, training.tag, training.trainer
-    return Request(
-        trainer,
-        known.owner,
-        submission.account,
-        submission.needs,
-        tuple(believed_speeds(known, tag).items()),
-        tag.mixed,
-        filler=known.id if strategy_of(tag).tasks_compete else "",
-        cache_mb=tag.cache_mb,
-        task_s=known.costs.run.mean_s if trainer.independent else 0.0,
-        most_lost_s=most_lost_s(tag),
-    )
 
 
 def _sizes(training: Training, tag: Tag, room: int) -> tuple[int, int] | str:
@@ -365,35 +358,17 @@ def _independent(training: Training, tag: Tag, id_: str, curve: Curve, most_node
 
 
 def _moldable(training: Training, tag: Tag, job: str, size: tuple[int, int], lost_s: float) -> Trainer:
+    """A task of several nodes, as fast on 1 … ``most`` of them as its owner says, but never faster than linear."""
     least, most = size
-    alone = _independent(training, tag, job, _task_curve(tag, most), most, lost_s)
+    curve = believed(tag.curve) if tag.curve else linear_curve(most)
+    if curve[-1][0] < most:
+        curve = (*curve, (most, curve[-1][1]))
+    alone = _independent(training, tag, job, curve, most, lost_s)
     return replace(alone, min_nodes=least, independent=False, moldable=True)
-
-
-def _task_curve(tag: Tag, most: int) -> Curve:
-    """Speed of a task on 1 … ``most`` nodes: as its owner says, but never faster than linear; else linear."""
-    if not tag.curve:
-        return linear_curve(most)
-    curve = believed(tag.curve)
-    nodes, rate = curve[-1]
-    return curve if nodes >= most else (*curve, (most, rate))
-
-
-def _mean_lost_s(training: Training, tag: Tag, now_s: float) -> float:
-    running = (fragment for fragment in training.fragments if fragment.state is FragmentState.RUNNING)
-    lost_s = [_lost_s(fragment, tag, now_s) for fragment in running if fragment.started_s is not None]
-    return sum(lost_s) / len(lost_s) if lost_s else 0.0
 
 
 def _lost_s(fragment: Fragment, tag: Tag, now_s: float) -> float:
     return 0.0 if fragment.started_s is None else min(max(now_s - fragment.started_s, 0.0), most_lost_s(tag))
-
-
-def _whole_tasks(fragments: Sequence[Fragment]) -> dict[str, list[Fragment]]:
-    """Task → its fragments, of those all of whose nodes stay; the oldest first."""
-    of_job = grouped((fragment.job, fragment) for fragment in fragments)
-    whole = {job: own for job, own in of_job.items() if all(fragment.goes_on for fragment in own)}
-    return dict(sorted(whole.items(), key=lambda item: item[1][0].started_s or inf))
 
 
 def _sizes_of_waiting(tag: Tag, most_nodes: int, held_nodes: int) -> list[tuple[int, int]]:

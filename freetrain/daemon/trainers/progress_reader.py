@@ -12,6 +12,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import BinaryIO
 
 from freetrain.core.data_wait import DataWait, WaitProfile, summed_up
@@ -208,16 +209,14 @@ class _Round(threading.Thread):
             if self.is_last:
                 return
             self.at, self._since_s = trainer, time.monotonic()
-            self._take(trainer, _read_isolated(place, most_bytes))
+            report = isolated(partial(read_report, place, most_bytes))
+            if isinstance(report, Fault):
+                report = replace(_nothing(place), fault=report.what)
+            self._take(trainer, report)
 
     def is_stuck(self, stuck_s: float) -> bool:
         """Whether it has been at one trainer for that long."""
         return self.is_alive() and time.monotonic() - self._since_s > stuck_s
-
-
-def _read_isolated(place: ProgressFiles, most_bytes: int) -> Report:
-    report = isolated(lambda: read_report(place, most_bytes))
-    return replace(_nothing(place), fault=report.what) if isinstance(report, Fault) else report
 
 
 def read_report(place: ProgressFiles, most_bytes: int = _MOST_BYTES) -> Report:
@@ -225,7 +224,10 @@ def read_report(place: ProgressFiles, most_bytes: int = _MOST_BYTES) -> Report:
     try:
         owner = pwd.getpwnam(place.owner).pw_uid
         with directory_of(place.directory) as directory:
-            found = _read(directory, owner, place, most_bytes)
+            with open_plain(directory, _PROGRESS, owner) as stream:
+                # A file that is shorter than what was read of it is another one.
+                is_other = stream.seek(0, 2) < place.offset_bytes
+                found = read_part(stream, 0 if is_other else place.offset_bytes, most_bytes, place.most_nodes)
             finished = has_plain(directory, _FINISHED, owner)
     except WrongFileError as error:
         return replace(_nothing(place), fault=str(error))
@@ -257,13 +259,6 @@ def _report(found: ProgressLog, finished: bool) -> Report:
         ),
         losses=Losses(len(found.losses), lost_s, last.time_s, last.cause) if last else NOTHING_LOST,
     )
-
-
-def _read(directory: int, owner: int, place: ProgressFiles, most_bytes: int) -> ProgressLog:
-    with open_plain(directory, _PROGRESS, owner) as stream:
-        # A file that is shorter than what was read of it is another one.
-        is_other = stream.seek(0, 2) < place.offset_bytes
-        return read_part(stream, 0 if is_other else place.offset_bytes, most_bytes, place.most_nodes)
 
 
 def _nothing(place: ProgressFiles) -> Report:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
@@ -74,19 +74,16 @@ def update_roster(submissions: Iterable[Submission], inputs: RosterInputs, rules
     """Every submission as a trainer, in the order of submission; one that cannot be dealt with has a fault."""
     trainings, fragments = [], by_trainer(inputs.books.open)
     for submission in submissions:
-        training = _as_known(replace(submission, fragments=fragments.get(submission.id, ())), inputs)
+        submission = replace(submission, fragments=fragments.get(submission.id, ()))
+        trainer = inputs.known.get(submission.id) or KnownTrainer(
+            submission.id, submission.owner, submission.comment, TrainerState.ACTIVE, inputs.snapshot.time_s
+        )
+        account = next((task.account for task in submission.tasks if task.account), trainer.account)
+        runs = inputs.books.runs.get(submission.id, TrainerRuns())
+        training = Training(replace(trainer, account=account), submission, None, runs)
         new = isolated(partial(_updated, training, inputs, rules))
         trainings.append(training.with_fault(new.what) if isinstance(new, Fault) else new)
     return trainings
-
-
-def _as_known(submission: Submission, inputs: RosterInputs) -> Training:
-    trainer = inputs.known.get(submission.id) or KnownTrainer(
-        submission.id, submission.owner, submission.comment, TrainerState.ACTIVE, inputs.snapshot.time_s
-    )
-    account = next((task.account for task in submission.tasks if task.account), trainer.account)
-    runs = inputs.books.runs.get(submission.id, TrainerRuns())
-    return Training(replace(trainer, account=account), submission, None, runs)
 
 
 def _updated(training: Training, inputs: RosterInputs, rules: RosterRules) -> Training:
@@ -244,9 +241,12 @@ class SubmissionReader:
             waiting = [id_ for id_, submission in found.items() if submission.waits]
             if waiting and not answered:
                 raise SlurmUnclearError("squeue -O", "it shows no job")
-            requests = {id_: self._request_of(submission, answered) for id_, submission in found.items()}
-            for id_, request in requests.items():
-                needs = _within_its_partitions(request.needs, found[id_], snapshot, queue)
+            requests = {}
+            for id_, submission in found.items():
+                # Of one none of whose tasks waits Slurm shows what they got: what was known before counts.
+                known = None if submission.waits else self._requests.get(id_)
+                request = known or answered.get(id_, _NOT_SHOWN if submission.waits else TaskSpec())
+                needs = _within_its_partitions(request.needs, submission, snapshot, queue)
                 needs = needs.lent_in_part(rules.shares_out_memory) if rules.share.in_part(needs) else needs
                 requests[id_] = replace(request, needs=needs)
             self._requests = requests
@@ -259,12 +259,6 @@ class SubmissionReader:
         request = self._requests[submission.id]
         needs = replace(request.needs, features=submission.needs.features)
         return replace(submission, needs=needs, requeues=request.requeues, begin_s=request.begin_s)
-
-    def _request_of(self, submission: Submission, answered: Mapping[str, TaskSpec]) -> TaskSpec:
-        # Where none of its tasks waits, what was known before counts: Slurm shows of the others what they got.
-        if submission.waits:
-            return answered.get(submission.id, _NOT_SHOWN)
-        return self._requests.get(submission.id) or answered.get(submission.id, TaskSpec())
 
 
 def _within_its_partitions(
@@ -321,7 +315,9 @@ class Registry:
         """Bring what is known of the trainers up to date, and return it."""
         jobs = self._fragments.as_they_ended(snapshot.jobs)
         submissions = self._reader.read(snapshot, jobs, rules)
-        self._know(submissions.keys())
+        self._known = {id_: known for id_, known in self._known.items() if id_ in submissions}
+        if new := submissions.keys() - self._known.keys():
+            self._known |= self._ledger.trainers(new)
         names = rules.queue.among(snapshot.partitions).nodes
         kinds = kinds_of(node for node in snapshot.nodes if node.name in names)
         unfit = self._find_unfit(submissions, kinds, rules)
@@ -329,11 +325,6 @@ class Registry:
         trainings = update_roster(submissions.values(), inputs, rules)
         self._remember(trainings)
         return self._with_requests(trainings, kinds, snapshot, rules)
-
-    def _know(self, ids: Set[str]) -> None:
-        self._known = {id_: known for id_, known in self._known.items() if id_ in ids}
-        if new := ids - self._known.keys():
-            self._known |= self._ledger.trainers(new)
 
     def _find_unfit(
         self, submissions: Mapping[str, Submission], kinds: NodeKinds, rules: RosterRules
