@@ -11,7 +11,7 @@ from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.launcher import Launcher
 from freetrain.slurm.parsing import parse_topology
 from freetrain.slurm.steering import Steering
-from freetrain.slurm.submitting import PatternReader, Submitting, act_as
+from freetrain.slurm.submitting import Submitting, act_as, pattern_reader
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ def launcher_of(config: Config, gateway: Gateway) -> Launcher:
     """The launcher that the site wants."""
     if config.lend.launcher == "steer":
         return Steering()
-    return Submitting(config.slurm.partition, PatternReader(gateway), act_as)
+    return Submitting(config.slurm.partition, pattern_reader(gateway), act_as)
 
 
 def switches_of(config: Config, gateway: Gateway) -> Topology:

@@ -30,7 +30,6 @@ from freetrain.lab.programs import (
     Process,
     are_gone,
     ask,
-    cancel_jobs,
     daemon_processes,
     failed,
     is_free,
@@ -120,7 +119,8 @@ class Lab:
         """Cancel all jobs and stop everything; the files stay until the next lab is made in the directory."""
         self._require_owner()
         if self._running("slurmctld"):
-            cancel_jobs(self._layout)
+            for partition in ("main", "freetrain"):
+                ask(self._layout, "scancel", f"--partition={partition}")
             wait_until(lambda: not self._running("slurmstepd"), _JOBS_GONE_S)
         # slurmd would wait for jobs that do not want to end, and has nothing to save.
         self._kill_node(None)
@@ -253,7 +253,15 @@ class Lab:
         Launch(self._layout, "slurmdbd", ["slurmdbd"], self._people.as_service).finish(log)
         if not wait_until(lambda: listens(self.options.accounting_port), _READY_S):
             raise failed("slurmdbd", log)
-        self._enter_people()
+        people = sorted(set(self._people.roles.values()))
+        for what in (
+            ("add", "cluster", CLUSTER),
+            ("add", "account", ACCOUNT, "Description=lab", "Organization=lab"),
+            ("add", "user", ",".join(people), f"Account={ACCOUNT}"),
+            # Only an Operator may change other users' jobs.
+            ("modify", "user", self._people.roles["daemon"], "set", "AdminLevel=Operator"),
+        ):
+            require(self._layout, "sacctmgr", "--immediate", "--quiet", *what)
 
     def _start_database(self) -> None:
         layout, log = self._layout, self._layout.log / "mariadbd.log"
@@ -286,17 +294,6 @@ class Lab:
         Launch(layout, "mariadbd", serve, self._people.as_service).finish(f"{log}")
         if not wait_until(layout.database_socket.is_socket, _READY_S):
             raise failed("mariadbd", f"{log}")
-
-    def _enter_people(self) -> None:
-        people = sorted(set(self._people.roles.values()))
-        for what in (
-            ("add", "cluster", CLUSTER),
-            ("add", "account", ACCOUNT, "Description=lab", "Organization=lab"),
-            ("add", "user", ",".join(people), f"Account={ACCOUNT}"),
-            # Only an Operator may change other users' jobs.
-            ("modify", "user", self._people.roles["daemon"], "set", "AdminLevel=Operator"),
-        ):
-            require(self._layout, "sacctmgr", "--immediate", "--quiet", *what)
 
     def _start_nodes(self, names: Sequence[str]) -> None:
         """Start the slurmds of those nodes that have none."""

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +87,12 @@ def prepare(layout: LabLayout, options: LabOptions, people: People) -> None:
         )
     _require_passable(root, people)
     root.chmod(0o755)
-    _remove_earlier(layout)
+    for earlier in (*layout.services, layout.nodes):
+        if earlier.exists():
+            shutil.rmtree(earlier)
+    configuration = (layout.slurm_conf, layout.slurmdbd_conf, layout.gres_conf, layout.cgroup_conf)
+    for file in (*configuration, layout.topology_conf, layout.job_submit, layout.job_comp):
+        file.unlink(missing_ok=True)
     document = {"format": _FORMAT, "user": os.geteuid(), "users": dict(people.roles), "options": options.to_json()}
     layout.parameters.write_text(json.dumps(document, indent=2) + "\n")
     for directory in layout.services:
@@ -99,15 +104,6 @@ def prepare(layout: LabLayout, options: LabOptions, people: People) -> None:
         layout.node(name).mkdir(mode=0o755, parents=True)
     for gpu in layout.gpus(options.gpus):
         gpu.touch()
-
-
-def _remove_earlier(layout: LabLayout) -> None:
-    for directory in (*layout.services, layout.nodes):
-        if directory.exists():
-            shutil.rmtree(directory)
-    configuration = (layout.slurm_conf, layout.slurmdbd_conf, layout.gres_conf, layout.cgroup_conf)
-    for file in (*configuration, layout.topology_conf, layout.job_submit, layout.job_comp):
-        file.unlink(missing_ok=True)
 
 
 def read_parameters(layout: LabLayout) -> tuple[LabOptions, int, dict[str, str]]:
@@ -206,7 +202,10 @@ def slurm_conf(layout: LabLayout, options: LabOptions, people: People, host: str
         settings["JobSubmitPlugins"] = "lua"
     if options.job_comp:
         settings["JobCompType"] = "jobcomp/lua"
-    lines = [f"{key}={value}" for key, value in _overridden(settings, options.settings).items()]
+    # Slurm knows no difference between small and capital letters.
+    replaced = {key.lower() for key in options.settings}
+    kept = {key: value for key, value in settings.items() if key.lower() not in replaced}
+    lines = [f"{key}={value}" for key, value in (kept | dict(options.settings)).items()]
     return "\n".join([*lines, *_node_lines(options, host), *_partition_lines(options)]) + "\n"
 
 
@@ -266,12 +265,6 @@ def write_private(path: Path, text: str | bytes, owner: tuple[int, int], mode: i
     path.write_bytes(content)
     os.chown(path, *owner)
     path.chmod(mode)
-
-
-def _overridden(settings: Mapping[str, str], overrides: Mapping[str, str]) -> dict[str, str]:
-    """The settings with others in their place; Slurm knows no difference between small and capital letters."""
-    replaced = {key.lower() for key in overrides}
-    return {key: value for key, value in settings.items() if key.lower() not in replaced} | dict(overrides)
 
 
 def _preemption(mode: str) -> dict[str, str]:

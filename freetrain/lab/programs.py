@@ -83,12 +83,6 @@ def node_states(layout: LabLayout) -> dict[str, int]:
     return dict(states)
 
 
-def cancel_jobs(layout: LabLayout) -> None:
-    """Cancel all jobs, as far as the controller answers."""
-    for partition in ("main", "freetrain"):
-        ask(layout, "scancel", f"--partition={partition}")
-
-
 class Launch:
     """A program that is being started; side by side with others if need be.
 

@@ -17,14 +17,15 @@ _BY_EXCLUSIVE = {"NODE": True, "NO": False}
 _BY_OVER_SUBSCRIBE = {"NO": True, "OK": False, "YES": False}
 
 
-def has_whole_nodes(over_subscribe: str, exclusive: str) -> bool | None:
-    """Whether nobody else's job may be on its nodes; None: that is not clear.
+def has_whole_nodes(row: Row) -> bool | None:
+    """Whether nobody else's job may be on the nodes of this one; None: that is not clear.
 
     Up to 25.11 OverSubscribe=NO means whole nodes. Since 26.05 it is also shown of jobs that share nodes without
     sharing CPUs, which are nearly all, and Exclusive decides. A node for the jobs of one user, label or block of
     switches (USER, MCS, TOPO) is neither shared with anybody nor surely whole.
     """
-    return _BY_EXCLUSIVE.get(exclusive) if exclusive else _BY_OVER_SUBSCRIBE.get(over_subscribe)
+    exclusive = row["Exclusive"]
+    return _BY_EXCLUSIVE.get(exclusive) if exclusive else _BY_OVER_SUBSCRIBE.get(row["oversubscribe"])
 
 
 _FACTORS = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2, "P": 1024.0**3}
@@ -75,7 +76,7 @@ def _asked(row: Row, shares_out_memory: bool) -> Asked:
     if any(len(text) >= NEED_FIELDS[name] for name, text in row.items()):
         return Asked()
     try:
-        part = _part(row) if _has_whole_nodes(row) is False else None
+        part = _part(row) if has_whole_nodes(row) is False else None
         # Where Slurm does not share out memory, a job is shown to have all of a node's and takes none.
         if part is not None and not shares_out_memory:
             part = replace(part, memory_mb=0)
@@ -153,11 +154,16 @@ def _understood(row: Row, default_memory_mb: int) -> Needs:
     per_job, per_node = _gres(row["tres-per-job"]), _gres(row["tres-per-node"])
     on_one = tuple((name, -(-count // nodes)) for name, count in per_job)
     gres = _sum(per_node, on_one, _times(per_task, tasks), _times(per_socket, sockets or 1))
+    least_mb = _megabytes(row["MinMemory"])
+    # Otherwise it asks for no memory by itself, or for all that there is.
+    asks_for_memory = bool(text_or_nothing(row["mem-per-tres"])) or least_mb not in (0, default_memory_mb)
+    binds_gpus = per_task or per_socket or (per_job and tasks > 1)
+    binds_cpus = "it binds CPUs to GPUs" if text_or_nothing(row["cpus-per-tres"]) else ""
     return Needs(
         gres=gres,
         cpus=tasks * each,
         processes=tasks,
-        memory_mb=_memory_mb(row, default_memory_mb, nodes),
+        memory_mb=(_in_all(row, "mem") // nodes or least_mb) if asks_for_memory else 0,
         given_cpus=max(_cpus_by_gpu(row, gres), _in_all(row, "cpu") // nodes),
         given_memory_mb=_in_all(row, "mem") // nodes,
         disk_mb=_megabytes(row["mintmpdisk"]),
@@ -165,28 +171,10 @@ def _understood(row: Row, default_memory_mb: int) -> Needs:
         cores_per_socket=cores,
         threads_per_core=threads,
         # Where that is not clear it is ordered to ask for all of a node
-        is_whole=_has_whole_nodes(row) is True,
-        in_parts=_in_parts(row, bool(per_task or per_socket or (per_job and tasks > 1))),
+        is_whole=has_whole_nodes(row) is True,
+        # Slurm finds no node for such a task that asks for all CPUs of it.
+        in_parts="it binds GPUs to tasks or sockets" if binds_gpus else binds_cpus,
     )
-
-
-def _has_whole_nodes(row: Row) -> bool | None:
-    return has_whole_nodes(row["oversubscribe"], row["Exclusive"])
-
-
-def _in_parts(row: Row, is_bound: bool) -> str:
-    # Slurm finds no node for such a task that asks for all CPUs of it.
-    if is_bound:
-        return "it binds GPUs to tasks or sockets"
-    return "it binds CPUs to GPUs" if text_or_nothing(row["cpus-per-tres"]) else ""
-
-
-def _memory_mb(row: Row, default_memory_mb: int, nodes: int) -> int:
-    # 0: it asks for none by itself, or for all that there is.
-    least_mb = _megabytes(row["MinMemory"])
-    if not text_or_nothing(row["mem-per-tres"]) and least_mb in (0, default_memory_mb):
-        return 0
-    return _in_all(row, "mem") // nodes or least_mb
 
 
 def _in_all(row: Row, name: str) -> int:

@@ -104,7 +104,12 @@ class CommandLine(Gateway):
         whenever there are new jobs, and now and then besides: what they ask of their nodes, or have.
         """
         self._check_answering()
-        jobs = self._tell_apart(self._jobs(queries.ask_jobs, TAG_PREFIX, self._job_rows))
+        jobs = self._jobs(queries.ask_jobs, TAG_PREFIX, self._job_rows)
+        # In some arrays of trainers a part of the tasks is held and others wait: squeue shows both as one record.
+        mixed = {job.array for job in jobs if "," in job.reason and job.comment.startswith(TAG_PREFIX)}
+        if mixed:
+            tasks = self._jobs(lambda mark: queries.ask_tasks(mark, *sorted(mixed)), TAG_PREFIX)
+            jobs = [job for job in jobs if job.array not in mixed] + tasks
         jobs = self._with_asks(jobs)
         lines = self._lines(queries.ask_nodes(self._in_parts), "NodeName=")
         nodes = self._understood(parse_nodes(lines, self._in_parts, self._node_rows))
@@ -139,14 +144,6 @@ class CommandLine(Gateway):
         self._rejected = [*self._rejected, *rejected][:_MOST_REJECTED]
         return facts
 
-    def _tell_apart(self, jobs: list[Job]) -> list[Job]:
-        # In some arrays of trainers a part of the tasks is held and others wait: squeue shows both as one record.
-        mixed = {job.array for job in jobs if "," in job.reason and job.comment.startswith(TAG_PREFIX)}
-        if not mixed:
-            return jobs
-        tasks = self._jobs(lambda mark: queries.ask_tasks(mark, *sorted(mixed)), TAG_PREFIX)
-        return [job for job in jobs if job.array not in mixed] + tasks
-
     def _with_asks(self, jobs: list[Job]) -> list[Job]:
         """Jobs, with what the waiting ones ask of their nodes, and what the site's running ones have of them."""
         # Where whole nodes are lent, amounts matter only of jobs that wait for a limit in which fragments count.
@@ -158,7 +155,12 @@ class CommandLine(Gateway):
         unknown = (waiting | theirs if self._in_parts else waiting) - self._asks.keys()
         self._asked_for_asks = bool(unknown) or is_old
         if self._asked_for_asks:
-            found = self._asks_of(sorted(waiting | unknown))
+            question = queries.ask_needs_of(sorted(waiting | unknown))
+            try:
+                found = parse_asks(self._ask(question), self._site.shares_out_memory)
+            except SlurmRefusedError:
+                # It has just forgotten the only one
+                found = {}
             # A job that was seen waiting is not asked about again when it runs.
             known = {id_: asked for id_, asked in self._asks.items() if id_ in theirs}
             self._asks = {**known, **{id_: found.get(id_, Asked()) for id_ in waiting | unknown}}
@@ -169,13 +171,6 @@ class CommandLine(Gateway):
             else job
             for job in jobs
         ]
-
-    def _asks_of(self, arrays: Sequence[str]) -> Mapping[str, Asked]:
-        try:
-            return parse_asks(self._ask(queries.ask_needs_of(arrays)), self._site.shares_out_memory)
-        except SlurmRefusedError:
-            # It has just forgotten the only one
-            return {}
 
     def site(self, max_age_s: float, most_questions: int) -> Site:
         """See :class:`freetrain.slurm.gateway.Gateway`."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from ClusterShell.RangeSet import RangeSet
 
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.grouping import grouped
 
 ENVIRONMENT = {"TZ": "UTC", "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C", "SLURM_BITSTR_LEN": "0"}
 """Epoch seconds, English, and arrays of waiting tasks never cut short."""
@@ -19,10 +20,7 @@ def fold_jobs(jobs: Iterable[str]) -> str:
 
     Named one by one each task costs slurmctld a request of its own, 0.2 s in an array of 5,000 (22.05).
     """
-    numbers: dict[str, list[str]] = {}
-    for job in jobs:
-        array, _, task = job.partition("_")
-        numbers.setdefault(array, []).append(task)
+    numbers = grouped((array, task) for array, _, task in (job.partition("_") for job in jobs))
     return ",".join(_of_array(array, tasks) for array, tasks in numbers.items())
 
 
@@ -33,11 +31,20 @@ def _of_array(array: str, tasks: list[str]) -> str:
     return f"{array}_{tasks[0]}" if len(tasks) == 1 else f"{array}_[{RangeSet.fromlist(tasks)}]"
 
 
-def pin(job: str, nodes: tuple[str, ...], limit_s: float, cpus: int = 0, memory_mb: int | None = 0) -> Command:
+def pin(
+    job: str,
+    nodes: tuple[str, ...],
+    limit_s: float,
+    cpus: int = 0,
+    memory_mb: int | None = 0,
+    processes: int | None = None,
+) -> Command:
     """Tie a held task to all of these nodes, and give it its time limit.
 
     No CPUs: as many as it asked for. No memory: all that there is on each node; None: as much as it asked for.
+    Processes on each node are given of a task on several nodes.
     """
+    count = len(nodes)
     return (
         "scontrol",
         "update",
@@ -48,13 +55,9 @@ def pin(job: str, nodes: tuple[str, ...], limit_s: float, cpus: int = 0, memory_
         "StartTime=now",
         *((f"MinCPUsNode={cpus}",) if cpus else ()),
         *(() if memory_mb is None else (f"MinMemoryNode={memory_mb}",)),
+        # A range, since Slurm takes a single number as the minimum, which may not exceed the old maximum.
+        *(() if processes is None else (f"NumNodes={count}-{count}", f"NumTasks={count * processes}")),
     )
-
-
-def of_nodes(nodes: int, processes: int) -> Command:
-    """Arguments beyond those of :func:`pin` for a task on several nodes: their number, and processes on each."""
-    # A range, since Slurm takes a single number as the minimum, which may not exceed the old maximum.
-    return (f"NumNodes={nodes}-{nodes}", f"NumTasks={nodes * processes}")
 
 
 def set_limit(limit_s: float, *jobs: str) -> Command:

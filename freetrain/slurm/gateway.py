@@ -40,19 +40,11 @@ class Gateway(ABC):
 
     @abstractmethod
     def snapshot(self) -> Snapshot:
-        """The machine and its jobs now; jobs in no particular order.
-
-        Raises:
-            SlurmUnreachableError: Slurm does not answer, or in a way that cannot be understood.
-        """
+        """The machine and its jobs now; jobs in no particular order."""
 
     @abstractmethod
     def job(self, id_: str) -> list[Job]:
-        """One job, or all tasks of an array; none if Slurm does not know it.
-
-        Raises:
-            SlurmUnreachableError: Slurm does not answer, or in a way that cannot be understood.
-        """
+        """One job, or all tasks of an array; none if Slurm does not know it."""
 
     @abstractmethod
     def site(self, max_age_s: float, most_questions: int) -> Site:
@@ -67,19 +59,11 @@ class Gateway(ABC):
 
     @abstractmethod
     def last_plan_s(self) -> float | None:
-        """Time of Slurm's last plan of the waiting jobs, UTC epoch seconds; None: Slurm does not show it.
-
-        Raises:
-            SlurmUnreachableError: Slurm does not answer.
-        """
+        """Time of Slurm's last plan of the waiting jobs, UTC epoch seconds; None: Slurm does not show it."""
 
     @abstractmethod
     def runs(self, jobs: Sequence[str]) -> list[JobRun]:
-        """Runs of these jobs that accounting remembers; none where the site has no accounting.
-
-        Raises:
-            SlurmUnreachableError: Slurm does not answer.
-        """
+        """Runs of these jobs that accounting remembers; none where the site has no accounting."""
 
     def task_requests(self, queue: FragmentQueue, default_memory_mb: int) -> Mapping[str, TaskSpec]:
         """Array or job → request of one of its tasks; see :func:`freetrain.slurm.asking.parse_requests`.
@@ -91,11 +75,7 @@ class Gateway(ABC):
         return parse_requests(asked, self.perform(queries.ask_excluded_nodes(queue)), default_memory_mb)
 
     def preempted_at(self, jobs: Sequence[str]) -> Mapping[str, float]:
-        """Job → time at which Slurm asked it to leave, UTC epoch seconds, of the jobs that it asked and remembers.
-
-        Raises:
-            SlurmUnreachableError: Slurm does not answer.
-        """
+        """Job → time at which Slurm asked it to leave, UTC epoch seconds, of jobs that it asked and remembers."""
         try:
             return parse_preemptions(self.perform(queries.ask_preemptions(*jobs))) if jobs else {}
         except SlurmRefusedError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Literal
 
 from freetrain.core.cluster import Snapshot
@@ -69,24 +70,23 @@ class OpenedWhenAsked(CommandLine):
     ) -> None:
         super().__init__(timeout_s, environment=environment)
         self._how = (backend, timeout_s, program, in_parts)
-        self._opened: Gateway | None = None
 
     def snapshot(self) -> Snapshot:
         """See :class:`freetrain.slurm.gateway.Gateway`; PyslurmUnusableError: pyslurm cannot be used here."""
-        return self._door().snapshot()
+        return self._door.snapshot()
 
     def job(self, id_: str) -> list[Job]:
         """See :class:`freetrain.slurm.gateway.Gateway`; PyslurmUnusableError: pyslurm cannot be used here."""
-        return self._door().job(id_)
+        return self._door.job(id_)
 
     def perform(self, command: Command, stdin: str = "") -> str:
         """See :class:`freetrain.slurm.gateway.Gateway`."""
         _check_configuration()
         return super().perform(command, stdin)
 
+    @cached_property
     def _door(self) -> Gateway:
-        self._opened = self._opened or open_gateway(*self._how)
-        return self._opened
+        return open_gateway(*self._how)
 
 
 def _prefer(client: PyslurmClient, timeout_s: float) -> Gateway:

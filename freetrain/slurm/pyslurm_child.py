@@ -13,7 +13,6 @@ import operator
 import os
 import pwd
 import sys
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, TextIO
 
@@ -37,12 +36,12 @@ WANTED = {
 }  # fmt: skip
 """Fields that are read of each of pyslurm's collections; a question is one of these names, or several."""
 
-Getter = Callable[[Any], tuple[Any, ...]]
-
 
 def main() -> None:
     """Say hello, then answer until standard input ends."""
-    answers = _take_standard_output()
+    # Slurm's library prints to file descriptor 1, too: its text must not stand between answers.
+    answers = os.fdopen(os.dup(1), "w", encoding="ascii")
+    os.dup2(2, 1)
     try:
         import pyslurm
     except Exception as error:
@@ -60,13 +59,6 @@ def main() -> None:
             _say(answers, answer)
 
 
-def _take_standard_output() -> TextIO:
-    # Slurm's library prints to file descriptor 1, too: its text must not stand between answers.
-    mine = os.dup(1)
-    os.dup2(2, 1)
-    return os.fdopen(mine, "w", encoding="ascii")
-
-
 def _say(answers: TextIO, answer: object) -> None:
     # Flags are the one kind of value that JSON does not know.
     answers.write(json.dumps(answer, separators=(",", ":"), default=lambda flags: flags.value) + "\n")
@@ -78,19 +70,17 @@ def _load(collection: Any, wanted: tuple[str, ...]) -> list[list[object]]:
     # would look up the name of each job's owner again, which may mean a directory server each time.
     fields = ["user_id" if name == "user_name" else name for name in wanted]
     get = operator.attrgetter(*fields)
-    records = [_values(record, fields, get) for record in collection.load().values()]
+    records: list[list[Any]] = []
+    for record in collection.load().values():
+        try:
+            records.append(list(get(record)))
+        except ValueError:
+            records.append([_value(record, field) for field in fields])
     if "user_name" in wanted:
         owner = wanted.index("user_name")
         for record in records:
             record[owner] = _user_name(record[owner])
     return records
-
-
-def _values(record: object, fields: list[str], get: Getter) -> list[Any]:
-    try:
-        return list(get(record))
-    except ValueError:
-        return [_value(record, field) for field in fields]
 
 
 def _value(record: object, field: str) -> object:

@@ -30,8 +30,8 @@ Answer = Mapping[str, Sequence[PyslurmRecord]]
 
 _Fact = TypeVar("_Fact")
 _UNLIMITED = "UNLIMITED"
-_INFINITE = 0xFFFFFFFF
-_NO_VALUE = 0xFFFFFFFE
+# pyslurm makes words of the two highest numbers, which squeue prints as they are.
+_PRIORITY_WORDS: Mapping[Any, int] = {None: 0xFFFFFFFE, _UNLIMITED: 0xFFFFFFFF}
 _PURGE = 20
 # Bits of slurm.h in scontrol's words; pyslurm has other names for some, none for others, and tells apart how often
 # one comes again.
@@ -47,7 +47,14 @@ def snapshot_of(answer: Answer, time_s: float, expand: str) -> Snapshot:
     rejected: list[str] = []
 
     def facts(collection: str, convert: Callable[[PyslurmRecord], _Fact]) -> list[_Fact]:
-        return _facts(collection, answer[collection], convert, rejected)
+        understood = []
+        for record in answer[collection]:
+            try:
+                understood.append(convert(record))
+            except (KeyError, TypeError, ValueError) as error:
+                which = record.get("name", record.get("id"))
+                rejected.append(f"{which!r} of {collection} not understood: {error!r}")
+        return understood
 
     jobs = facts("Jobs", lambda record: _job(record, time_s))
     rejected += [
@@ -66,27 +73,14 @@ def snapshot_of(answer: Answer, time_s: float, expand: str) -> Snapshot:
     )
 
 
-def _facts(
-    collection: str,
-    records: Sequence[PyslurmRecord],
-    convert: Callable[[PyslurmRecord], _Fact],
-    rejected: list[str],
-) -> list[_Fact]:
-    understood = []
-    for record in records:
-        try:
-            understood.append(convert(record))
-        except (KeyError, TypeError, ValueError) as error:
-            which = record.get("name", record.get("id"))
-            rejected.append(f"{which!r} of {collection} not understood: {error!r}")
-    return understood
-
-
 def _job(record: PyslurmRecord, now_s: float) -> Job:
     state = job_state(record["state"])
     limit, end_s = record["time_limit"], record["end_time"]
     id_ = _job_id(record)
     reason = text_or_nothing(record["state_reason"] or "")
+    # As a command prints it: one kind of line end, and none at the end. Both doors must give equal facts.
+    comment = (record["comment"] or "").replace("\r\n", "\n").replace("\r", "\n")
+    priority = record["priority"]
     return Job(
         id=id_,
         array=str(record["array_id"] or record["id"]),
@@ -105,14 +99,14 @@ def _job(record: PyslurmRecord, now_s: float) -> Job:
         end_s=None if limit is None and end_s is not None and end_s > now_s else _time(end_s),
         planned_nodes=expand_nodes(record["scheduled_nodes"] or "") if state is JobState.PENDING else frozenset(),
         limit_s=_minutes(limit),
-        priority=_priority(record["priority"]),
+        priority=int(_PRIORITY_WORDS.get(priority, priority)),
         features=text_or_nothing(",".join(record["constraints"])),
         required_nodes=expand_nodes(record["required_nodes"] or ""),
         tasks=waiting_tasks(id_),
         limit=shared_limit_of(reason) if state is JobState.PENDING else None,
         dependency=_dependency(record["dependencies"]),
         max_running=max_running_of(id_),
-        comment=_free_text(record["comment"] or ""),
+        comment=text_or_nothing(comment.rstrip("\n")),
     )
 
 
@@ -172,6 +166,8 @@ def _reservation(record: PyslurmRecord) -> Reservation:
 
 
 def _partition(record: PyslurmRecord) -> Partition:
+    # For what is not set pyslurm has the word UNLIMITED, or None.
+    defaults = (record["default_memory_per_cpu"], record["default_memory_per_node"])
     return Partition(
         name=record["name"],
         nodes=expand_nodes(record["nodes"] or ""),
@@ -180,14 +176,8 @@ def _partition(record: PyslurmRecord) -> Partition:
         preempt_mode=record["preempt_mode"],
         grace_s=float(record["preemption_grace_time"] or 0),
         max_time_s=_minutes(record["max_time"]),
-        default_memory_mb=_default_memory_mb(record),
+        default_memory_mb=next((megabytes for megabytes in defaults if isinstance(megabytes, int)), 0),
     )
-
-
-def _default_memory_mb(record: PyslurmRecord) -> int:
-    # For what is not set pyslurm has the word UNLIMITED, or None.
-    given = (record["default_memory_per_cpu"], record["default_memory_per_node"])
-    return next((megabytes for megabytes in given if isinstance(megabytes, int)), 0)
 
 
 def _time(seconds: int | None) -> float | None:
@@ -196,18 +186,6 @@ def _time(seconds: int | None) -> float | None:
 
 def _minutes(minutes: int | str | None) -> float:
     return inf if minutes is None or minutes == _UNLIMITED else int(minutes) * 60.0
-
-
-def _priority(priority: int | str | None) -> int:
-    # pyslurm makes words of the two highest numbers, which squeue prints as they are.
-    if priority is None:
-        return _NO_VALUE
-    return _INFINITE if priority == _UNLIMITED else int(priority)
-
-
-def _free_text(text: str) -> str:
-    # As a command prints it: one kind of line end, and none at the end. Both doors must give equal facts.
-    return text_or_nothing(text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n"))
 
 
 class PyslurmClient(CommandLine):

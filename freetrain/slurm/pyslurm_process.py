@@ -58,7 +58,11 @@ class PyslurmProcess:
         self.start()
         answer = self._exchange(f"{' '.join(collections)}\n".encode())
         if "error" in answer:
-            self._give_up(_refusal(answer["error"], self.version))
+            message = answer["error"]
+            if "version" in message.lower():
+                what = f"pyslurm {self.version} and Slurm's controller do not understand each other: {message}"
+                self._give_up(_unusable(what, _SLURMS_OWN))
+            self._give_up(SlurmUnreachableError(f"Slurm does not answer pyslurm: {message}", _LOOK))
         return {
             name: [dict(zip(WANTED[name], record, strict=True)) for record in answer[name]] for name in collections
         }
@@ -182,13 +186,6 @@ def closed_part(
 
 def _unusable(what: str, mend: str) -> PyslurmUnusableError:
     return PyslurmUnusableError(what, f"{mend}, or set slurm.backend to 'cli', which works with every Slurm.")
-
-
-def _refusal(message: str, version: str) -> SlurmUnreachableError | PyslurmUnusableError:
-    if "version" in message.lower():
-        what = f"pyslurm {version} and Slurm's controller do not understand each other: {message}"
-        return _unusable(what, _SLURMS_OWN)
-    return SlurmUnreachableError(f"Slurm does not answer pyslurm: {message}", _LOOK)
 
 
 def _is_known(version: str) -> bool:

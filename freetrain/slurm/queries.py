@@ -29,6 +29,7 @@ NEED_FIELDS = {
 """Fields of a job's request, each with the most letters that squeue shall print. None but the beginning of its
 burst buffer's is free text. Slurm has Exclusive since 26.05: before that squeue complains of it on standard error,
 prints nothing in its place, and all else."""
+_NEED_FORMAT = ",".join(f"{name}:{size}{SEPARATOR}" for name, size in NEED_FIELDS.items())
 
 RUN_FIELDS = ("JobID", "State", "Start", "End")
 
@@ -76,7 +77,7 @@ def ask_job(mark: str, job: str) -> Command:
 
 def ask_needs(queue: FragmentQueue) -> Command:
     """Ask for the requests of a queue's jobs for their nodes: a line for each, a separator behind each field."""
-    return ("squeue", "-a", "--noconvert", *_in_queue(queue), "-O", _need_format())
+    return ("squeue", "-a", "--noconvert", *_in_queue(queue), "-O", _NEED_FORMAT)
 
 
 def ask_needs_of(arrays: Sequence[str]) -> Command:
@@ -84,7 +85,7 @@ def ask_needs_of(arrays: Sequence[str]) -> Command:
     # Where a command line would be too long, all jobs are asked about.
     these = ("-j", ",".join(arrays)) if len(arrays) <= _MOST_NAMED else ()
     states = "PENDING,CONFIGURING,RUNNING,SUSPENDED"
-    return ("squeue", "-a", "--noconvert", "-t", states, *these, "-O", _need_format())
+    return ("squeue", "-a", "--noconvert", "-t", states, *these, "-O", _NEED_FORMAT)
 
 
 def ask_excluded_nodes(queue: FragmentQueue) -> Command:
@@ -140,10 +141,6 @@ def ask_rights(user: str) -> Command:
 
 def _in_queue(queue: FragmentQueue) -> Command:
     return ("-p", queue.partition, *(("-q", queue.qos) if queue.qos else ()))
-
-
-def _need_format() -> str:
-    return ",".join(f"{name}:{size}{SEPARATOR}" for name, size in NEED_FIELDS.items())
 
 
 def _job_format(mark: str) -> str:

@@ -84,7 +84,12 @@ class FactsOfState(TypedDict):
 
 def facts_of_state(text: str, reason: str = "") -> FactsOfState:
     """Facts that follow from ``IDLE+DRAIN``, ``ALLOCATED*`` and the like, and from the reason that Slurm gives."""
-    base, flags = _base_and_flags(text)
+    marks = set()
+    while text and text[-1] in _MARKS:
+        marks.add(_MARKS[text[-1]])
+        text = text[:-1]
+    base, *words = text.split("+")
+    flags = marks.union(words)
     state = NodeState.DOWN if "NOT_RESPONDING" in flags else _STATES.get(base, NodeState.UNKNOWN)
     return FactsOfState(
         state=state,
@@ -95,15 +100,6 @@ def facts_of_state(text: str, reason: str = "") -> FactsOfState:
         starts_jobs=state in (NodeState.IDLE, NodeState.BUSY) and not flags & _NO_NEW_JOBS,
         was_not_cleared=reason.startswith(_NOT_CLEARED),
     )
-
-
-def _base_and_flags(text: str) -> tuple[str, frozenset[str]]:
-    flags = set()
-    while text and text[-1] in _MARKS:
-        flags.add(_MARKS[text[-1]])
-        text = text[:-1]
-    base, *more = text.split("+")
-    return base, frozenset(flags | set(more))
 
 
 def waits_for(reason: str) -> WaitsFor:

@@ -74,9 +74,8 @@ class Steering(Launcher):
             # Also where it gets no more: it may have been given more the last time.
             cpus = amount.cpus if amount is not None else 1
         names = tuple(node.name for node in nodes)
-        command = commands.pin(fragment.job, names, fragment.limit_s, cpus, memory_mb)
-        if submission.is_moldable:
-            command += commands.of_nodes(len(nodes), needs.processes)
+        processes = needs.processes if submission.is_moldable else None
+        command = commands.pin(fragment.job, names, fragment.limit_s, cpus, memory_mb, processes)
         return Order(command, f"lend {', '.join(names)} to {fragment.trainer}")
 
     def start(self, fragments: Sequence[Fragment]) -> Sequence[Order]:

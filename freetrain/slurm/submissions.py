@@ -106,19 +106,13 @@ class Submission:
 def find_submissions(jobs: Iterable[Job], queue: FragmentQueue) -> Mapping[str, Submission]:
     """The submissions by id, oldest first; a tag counts where fragments run only."""
     tagged = (job for job in jobs if queue.has(job) and job.comment.startswith(TAG_PREFIX))
-    tasks = grouped((job.array, job) for job in tagged)
-    found = [_submission(id_, its_tasks) for id_, its_tasks in tasks.items()]
-    return {
-        submission.id: submission
-        for submission in sorted(found, key=lambda submission: (submission.submitted_s, submission.id))
-        if not submission.is_withdrawn
-    }
-
-
-def _submission(id_: str, tasks: list[Job]) -> Submission:
-    # A requeued task has a new time of submission; the comment of one that had ended may be an older one.
-    first = min(tasks, key=lambda task: task.submitted_s)
-    comments = {task.comment: None for task in tasks if not task.state.is_final} or [tasks[-1].comment]
-    newest = max(comments, key=lambda comment: (asked_to_resume(comment), says_paused(comment)))
-    needs = Needs(features=tasks[0].features)
-    return Submission(id_, first.user, newest, first.submitted_s, tuple(tasks), needs)
+    found = []
+    for id_, tasks in grouped((job.array, job) for job in tagged).items():
+        # A requeued task has a new time of submission; the comment of one that had ended may be an older one.
+        first = min(tasks, key=lambda task: task.submitted_s)
+        comments = {task.comment: None for task in tasks if not task.state.is_final} or [tasks[-1].comment]
+        newest = max(comments, key=lambda comment: (asked_to_resume(comment), says_paused(comment)))
+        needs = Needs(features=tasks[0].features)
+        found.append(Submission(id_, first.user, newest, first.submitted_s, tuple(tasks), needs))
+    found.sort(key=lambda submission: (submission.submitted_s, submission.id))
+    return {submission.id: submission for submission in found if not submission.is_withdrawn}

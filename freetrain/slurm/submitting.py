@@ -12,6 +12,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -227,33 +228,26 @@ _WORK_DIRECTORY = re.compile(r"\bWorkDir=(.+?) (?:(?:Admin|System)?Comment|Extra
 _ACCOUNT, _QOS = re.compile(r"\bAccount=(\S+)"), re.compile(r"\bQOS=(\S+)")
 
 
-class PatternReader:
-    """Reader of patterns, which asks Slurm once for each submission."""
+def pattern_reader(gateway: Gateway) -> Callable[[str], Pattern]:
+    """Reader of the pattern of a submission, which asks Slurm once for each.
 
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-        self._known: dict[str, Pattern] = {}
+    It raises a SlurmRefusedError where Slurm keeps no script of the submission, or does not show it.
+    """
 
-    def __call__(self, submission: str) -> Pattern:
-        """The pattern of a submission.
+    @cache
+    def read(submission: str) -> Pattern:
+        script = gateway.perform(queries.ask_script(submission))
+        facts = gateway.perform(queries.show_job(submission))
+        matches = (what.search(facts) for what in (_WORK_DIRECTORY, _ACCOUNT, _QOS))
+        # Slurm shows none of it, or has a word for none.
+        directory, account, qos = (
+            match[1] if match and match[1] not in ("(null)", "N/A") else "" for match in matches
+        )
+        if not directory:
+            raise SlurmRefusedError(f"Slurm does not say where job {submission} was submitted.")
+        return Pattern(script, directory, account, qos)
 
-        Raises:
-            SlurmRefusedError: Slurm keeps no script of it, or does not show it.
-        """
-        if submission not in self._known:
-            script = self._gateway.perform(queries.ask_script(submission))
-            facts = self._gateway.perform(queries.show_job(submission))
-            directory = _found(_WORK_DIRECTORY, facts)
-            if not directory:
-                raise SlurmRefusedError(f"Slurm does not say where job {submission} was submitted.")
-            self._known[submission] = Pattern(script, directory, _found(_ACCOUNT, facts), _found(_QOS, facts))
-        return self._known[submission]
-
-
-def _found(what: re.Pattern[str], facts: str) -> str:
-    """Value that Slurm shows; empty: it shows none, or a word for none."""
-    match = what.search(facts)
-    return "" if match is None or match[1] in ("(null)", "N/A") else match[1]
+    return read
 
 
 def act_as(user: str) -> Command | None:

@@ -369,7 +369,9 @@ def _read(items: Iterable[tuple[str, str, str]]) -> Tag | WrongTag:
     for name, equals, value in items:
         key = KEYS.get(name)
         if key is None:
-            return WrongTag(_unknown(name))
+            near = difflib.get_close_matches(name[:40], list(KEYS), 1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(KEYS)}"
+            return WrongTag(f"there is no key {_shown(name)}; {hint}")
         if not equals or not value:
             return WrongTag(f"{name} has no value: write {name}=…")
         if key.field in values:
@@ -396,12 +398,6 @@ def _wrong_together(tag: Tag, given: Collection[str]) -> str:
     if tag.deadline is not None and tag.target_samples is None:
         return "deadline needs target=…: without it nobody knows how much is left to do"
     return ""
-
-
-def _unknown(name: str) -> str:
-    near = difflib.get_close_matches(name[:40], list(KEYS), 1)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(KEYS)}"
-    return f"there is no key {_shown(name)}; {hint}"
 
 
 def _shown(text: str) -> str:

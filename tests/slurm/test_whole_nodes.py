@@ -40,7 +40,7 @@ every_word = pytest.mark.parametrize(
 
 @every_word
 def test_who_has_whole_nodes(how: str, over_subscribe: str, exclusive: str, is_whole: bool | None) -> None:
-    assert has_whole_nodes(over_subscribe, exclusive) is is_whole
+    assert has_whole_nodes({"oversubscribe": over_subscribe, "Exclusive": exclusive}) is is_whole
 
 
 @every_word

@@ -48,28 +48,24 @@ def _node_of(line: str, in_parts: bool) -> Node | str:
     if "NodeName" not in fields or "State" not in fields:
         return f"node line without name or state: {line[:80]!r}"
     try:
-        return _node({**fields, "Reason": line.partition(" Reason=")[2]}, in_parts)
+        gres = parse_gres(text_or_nothing(fields.get("Gres", "")))
+        return Node(
+            name=fields["NodeName"],
+            **facts_of_state(fields["State"], line.partition(" Reason=")[2]),
+            features=frozenset(filter(None, text_or_nothing(fields.get("ActiveFeatures", "")).split(","))),
+            partitions=tuple(filter(None, text_or_nothing(fields.get("Partitions", "")).split(","))),
+            # Cores that are set aside for the system are none of a job's.
+            cpus=int(fields.get("CPUEfctv") or fields.get("CPUTot", "0")),
+            memory_mb=int(fields.get("RealMemory", "0")),
+            disk_mb=int(fields.get("TmpDisk", "0")),
+            gres=gres,
+            sockets=int(fields.get("Sockets", "0")),
+            cores_per_socket=int(fields.get("CoresPerSocket", "0")),
+            threads_per_core=int(fields.get("ThreadsPerCore", "0")),
+            used=_used(fields, gres) if in_parts else None,
+        )
     except ValueError as error:
         return f"node line not understood ({error}): {line[:80]!r}"
-
-
-def _node(fields: Mapping[str, str], in_parts: bool) -> Node:
-    gres = parse_gres(text_or_nothing(fields.get("Gres", "")))
-    return Node(
-        name=fields["NodeName"],
-        **facts_of_state(fields["State"], fields.get("Reason", "")),
-        features=frozenset(filter(None, text_or_nothing(fields.get("ActiveFeatures", "")).split(","))),
-        partitions=tuple(filter(None, text_or_nothing(fields.get("Partitions", "")).split(","))),
-        # Cores that are set aside for the system are none of a job's.
-        cpus=int(fields.get("CPUEfctv") or fields.get("CPUTot", "0")),
-        memory_mb=int(fields.get("RealMemory", "0")),
-        disk_mb=int(fields.get("TmpDisk", "0")),
-        gres=gres,
-        sockets=int(fields.get("Sockets", "0")),
-        cores_per_socket=int(fields.get("CoresPerSocket", "0")),
-        threads_per_core=int(fields.get("ThreadsPerCore", "0")),
-        used=_used(fields, gres) if in_parts else None,
-    )
 
 
 def _used(fields: Mapping[str, str], gres: Gres) -> Amount | None:
@@ -155,24 +151,21 @@ def parse_topology(text: str) -> tuple[Topology, list[str]]:
     rejected: list[str] = []
     for line in text.splitlines():
         fields = dict(_SWITCH_FIELD.findall(line))
-        if not fields.keys().isdisjoint(_SWITCH_NAMES):
-            try:
-                switch = _switch(fields)
-                if by_name.setdefault(switch.name, switch) != switch:
-                    raise ValueError("it is named twice")
-            except (ValueError, KeyError) as error:
-                rejected.append(f"switch {line[:60]!r}: {error}")
+        name = next((fields[kind] for kind in _SWITCH_NAMES if kind in fields), None)
+        if name is None:
+            continue
+        try:
+            # A switch has a level; a block, and blocks taken together, are as high as they are large.
+            height = int(fields["Level"] if "SwitchName" in fields else fields["BlockSize"])
+            switch = _Switch(name, height, expand_nodes(fields["Nodes"]))
+            if by_name.setdefault(name, switch) != switch:
+                raise ValueError("it is named twice")
+        except (ValueError, KeyError) as error:
+            rejected.append(f"switch {line[:60]!r}: {error}")
     switches = sorted(by_name.values(), key=lambda switch: (switch.height, switch.name))
     # From the top: the lowest switch above a node is the last that is set.
     leaves = {node: switch.name for switch in reversed(switches) for node in switch.nodes}
     return Topology(leaves, dict(_parents(switches))), rejected
-
-
-def _switch(fields: Mapping[str, str]) -> _Switch:
-    # A switch has a level; a block, and blocks taken together, are as high as they are large.
-    name = next(fields[kind] for kind in _SWITCH_NAMES if kind in fields)
-    height = int(fields["Level"] if "SwitchName" in fields else fields["BlockSize"])
-    return _Switch(name, height, expand_nodes(fields["Nodes"]))
 
 
 def _parents(switches: list[_Switch]) -> Iterator[tuple[str, str]]:

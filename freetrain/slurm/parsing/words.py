@@ -112,15 +112,12 @@ def parse_gres(text: str) -> Gres:
     """
     counts: dict[str, int] = {}
     for item in re.sub(r"\([^)]*\)", "", text).split(","):
-        name, count = _gres_item(item)
+        words = [word for word in item.replace("=", ":").split(":") if word != "no_consume"]
+        count = 1 if item else 0
+        if match := re.fullmatch(r"([0-9]+)([KMGTP]?)", words[-1]):
+            count = int(match[1]) * 1024 ** " KMGTP".index(match[2] or " ")
+            words.pop()
         if count:
+            name = ":".join(words)
             counts[name] = counts.get(name, 0) + count
     return tuple(sorted(counts.items()))
-
-
-def _gres_item(item: str) -> tuple[str, int]:
-    words = [word for word in item.replace("=", ":").split(":") if word != "no_consume"]
-    match = re.fullmatch(r"([0-9]+)([KMGTP]?)", words[-1])
-    if match is None:
-        return ":".join(words), 1 if item else 0
-    return ":".join(words[:-1]), int(match[1]) * 1024 ** " KMGTP".index(match[2] or " ")

@@ -146,10 +146,11 @@ def _near(name: str, known: Iterable[str]) -> str:
     return "" if name in names else next(iter(difflib.get_close_matches(name, names, 1, _ALIKE)), "")
 
 
-def missing_names(site: Site, queue: FragmentQueue) -> list[Finding]:
-    """Findings on names in the settings that Slurm does not have, each with changes that make them."""
-    findings = []
-    if name := queue.missing(site.partitions):
+def _unmended(site: Site, premise: Premise) -> list[Finding]:
+    """Findings on names in the settings that Slurm does not have, with changes that make them, and on harm."""
+    queue, findings = premise.queue, []
+    name = queue.missing(site.partitions)
+    if name:
         there = ", ".join(sorted(site.partitions)) or "none"
         findings.append(
             error(f"Slurm has no partition {name}; it has {there}.", *_made_partition(site, queue, name))
@@ -158,7 +159,7 @@ def missing_names(site: Site, queue: FragmentQueue) -> list[Finding]:
         near = _near(queue.qos, site.qos)
         what = f"Slurm has no QOS {queue.qos}; it has {', '.join(sorted(site.qos))}."
         findings.append(error(what + (f" Did you mean {near}?" if near else ""), *make_qos(queue.qos)))
-    return findings
+    return findings if name else [*findings, *judge_harm(site, premise)]
 
 
 def _made_partition(site: Site, queue: FragmentQueue, name: str) -> tuple[SiteChange, ...]:
@@ -173,12 +174,6 @@ def _made_partition(site: Site, queue: FragmentQueue, name: str) -> tuple[SiteCh
         **(by_qos if queue.qos or site.settings.preempt_type == BY_QOS else {}),
     }
     return (new_partition(name, nodes_of_the_site(site), **fields),)
-
-
-def _unmended(site: Site, premise: Premise) -> list[Finding]:
-    missing = missing_names(site, premise.queue)
-    is_there = not premise.queue.missing(site.partitions)
-    return [*missing, *(judge_harm(site, premise) if is_there else ())]
 
 
 def _plan(site: Site, premise: Premise, queue: FragmentQueue) -> MendingPlan | None:
@@ -226,19 +221,16 @@ def judge_own_jobs(before: Site, after: Site, *queues: FragmentQueue) -> list[Fi
 def _new_preemptions(before: Site, after: Site, kinds: list[JobKind]) -> Iterator[Finding]:
     old = before.settings.preempt_type
     is_another = old != after.settings.preempt_type and old in (BY_PARTITION, BY_QOS)
+    was_off = old not in (BY_PARTITION, BY_QOS) or before.settings.preempt_mode == "OFF"
+    by_tiers_now = was_off and after.settings.preempt_type == BY_PARTITION
     pairs_before, pairs_after = (preempting_pairs(site, kinds, one_by_one=is_another) for site in (before, after))
     for taker, holder in pairs_before.keys() | pairs_after.keys():
         was = pairs_before.get((taker, holder), Preemption.NEVER)
         now = pairs_after.get((taker, holder), Preemption.NEVER)
         if now != was:
-            mend = [partition(holder.partition, "PreemptMode", "OFF")] if _by_tiers_anew(before, after) else []
+            mend = [partition(holder.partition, "PreemptMode", "OFF")] if by_tiers_now else []
             verb = "would preempt" if now > was else "would no longer preempt"
             yield error(f"Jobs of {_named(after, taker)} {verb} jobs of {_named(after, holder)}.", *mend)
-
-
-def _by_tiers_anew(before: Site, after: Site) -> bool:
-    was_off = before.settings.preempt_type not in (BY_PARTITION, BY_QOS) or before.settings.preempt_mode == "OFF"
-    return was_off and after.settings.preempt_type == BY_PARTITION
 
 
 def _named(site: Site, kind: JobKind) -> str:

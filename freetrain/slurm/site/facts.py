@@ -200,7 +200,16 @@ class Site:
     @cached_property
     def partitions(self) -> Mapping[str, SitePartition]:
         """Partitions by name."""
-        return {name: _partition_of(row) for name, row in self.partition_rows.items()}
+        return {
+            name: SitePartition(
+                parse_partition(row),
+                row,
+                _filter_of(row, "Accounts"),
+                _filter_of(row, "Qos"),
+                parse_billing(row.get("TRESBillingWeights", "")),
+            )
+            for name, row in self.partition_rows.items()
+        }
 
     @cached_property
     def qos(self) -> Mapping[str, Qos]:
@@ -302,11 +311,6 @@ def _rows(
         else:
             rows.append(row)
     return rows, rejected
-
-
-def _partition_of(row: Row) -> SitePartition:
-    billing = parse_billing(row.get("TRESBillingWeights", ""))
-    return SitePartition(parse_partition(row), row, _filter_of(row, "Accounts"), _filter_of(row, "Qos"), billing)
 
 
 def _filter_of(row: Row, kind: str) -> NameFilter:

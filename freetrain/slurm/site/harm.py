@@ -249,7 +249,11 @@ def _by_qos(site: Site, premise: Premise, own: SitePartition) -> Iterator[Findin
     for fate in fates(site, queue, own):
         if len(names) == 1 or _is_for_fragments(site, fate.name):
             yield from _of_fate(site, premise, fate)
-            yield from _of_fragments(known[fate.name], names)
+            if preempted := ",".join(sorted(known[fate.name].preempts - names)):
+                yield error(
+                    f"Fragments have QOS {fate.name}, which preempts jobs with QOS {preempted}: the site's.",
+                    qos(fate.name, "Preempt", preempted, "-="),
+                )
     for other in sites_on(site, own, queue):
         for name in filter(other.job_qos.admits, sorted(known)):
             if name not in names:
@@ -291,14 +295,6 @@ def _of_admission(site: Site, premise: Premise, own: SitePartition) -> Iterator[
 
 def _is_for_fragments(site: Site, name: str) -> bool:
     return name not in site.usual_qos and any(name in other.preempts for other in site.qos.values())
-
-
-def _of_fragments(own: Qos, names: Names) -> Iterator[Finding]:
-    if preempted := ",".join(sorted(own.preempts - names)):
-        yield error(
-            f"Fragments have QOS {own.name}, which preempts jobs with QOS {preempted}: the site's.",
-            qos(own.name, "Preempt", preempted, "-="),
-        )
 
 
 def _of_site(site: Site, other: Qos, names: Names) -> Iterator[Finding]:

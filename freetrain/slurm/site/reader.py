@@ -85,18 +85,15 @@ class SiteReader:
     def _read(self, what: str) -> None:
         self.asked += 1
         if what == "settings":
-            self._read_settings()
+            asked_s = self._clock_s()
+            text = self._ask(queries.ASK_SETTINGS)
+            ahead_s = round(clock_ahead_s(parse_controller_s(text), asked_s, self._clock_s()))
+            self._site = replace(self._site, conf=parse_conf(text), clock_ahead_s=ahead_s)
         elif what == "partitions":
             self._read_partitions(self._ask(queries.ASK_PARTITIONS))
         else:
             self._read_accounting(what)
         self._as_of_s[what] = self._clock_s()
-
-    def _read_settings(self) -> None:
-        asked_s = self._clock_s()
-        text = self._ask(queries.ASK_SETTINGS)
-        ahead_s = round(clock_ahead_s(parse_controller_s(text), asked_s, self._clock_s()))
-        self._site = replace(self._site, conf=parse_conf(text), clock_ahead_s=ahead_s)
 
     def _read_partitions(self, text: str) -> None:
         # A partition whose line is not understood is not gone: then those of before count.
