@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from math import nan
 from types import MappingProxyType
 
 from freetrain.errors import InputError
@@ -84,8 +85,11 @@ def read_aim(name: str) -> Aim:
     for text in parts:
         word, _, number = text.partition("=")
         part = PARTS.get(word)
-        value = _number(number)
-        if part is None or part.field in values or value is None or not 0.0 <= value <= part.most:
+        try:
+            value = float(number)
+        except ValueError:
+            value = nan
+        if part is None or part.field in values or not 0.0 <= value <= part.most:
             known = ", ".join(f"{word}=0 … {part.most:g}" for word, part in PARTS.items())
             raise InputError(f"The objective {name!r} cannot be: {text!r}.", f"Each of {known} may follow once.")
         values[part.field] = value
@@ -104,10 +108,3 @@ def without(name: str, word: str) -> str:
     """The aim without one of its parts."""
     objective, *parts = name.split(",")
     return ",".join((objective, *(part for part in parts if part.partition("=")[0] != word)))
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None

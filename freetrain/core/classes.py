@@ -163,7 +163,9 @@ def choices_of(
 ) -> Choices:
     """The choices that are left, by terms at speed 1 and what each trainer holds, shape (trainers, classes)."""
     kinds = [node_class.traits.kind for node_class in classes]
-    if len(set(kinds)) <= 1 and not terms.names_kinds and not _tell_ends(terms, held):
+    # Moldable trainers tell nodes of different ends apart, and stay with those that they have.
+    tells_ends = terms.moldable.any() and (held.shape[1] > 1 or held[terms.moldable].any())
+    if len(set(kinds)) <= 1 and not terms.names_kinds and not tells_ends:
         every = read_only(np.ones(held.shape, dtype=bool))
         owner = read_only(np.arange(len(trainers)))
         alone = read_only(np.full(len(trainers), EACH_BY_ITSELF))
@@ -208,11 +210,6 @@ def _choices(trainer: Trainer, kinds: Sequence[str], has: Mask) -> Iterator[tupl
         yield own[0]
     else:  # its nodes wait for each other
         yield trainer.speed_on([kind for kind, some in zip(kinds, has, strict=True) if some]), nowhere
-
-
-def _tell_ends(terms: Terms, held: NDArray[np.int64]) -> bool:
-    """Whether there are moldable trainers for which the end of each node matters, or that have nodes."""
-    return bool(terms.moldable.any()) and (held.shape[1] > 1 or bool(held[terms.moldable].any()))
 
 
 def _until(mask: Mask, has: Mask, ends: Sequence[int]) -> Iterator[tuple[Mask, int]]:

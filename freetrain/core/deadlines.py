@@ -54,13 +54,10 @@ class DeadlineRate:
     samples_per_s: float = 0.0
 
 
-_NO_DEADLINE = DeadlineRate(Outlook.NONE)
-
-
 def deadline_rate_of(trainer: Trainer, done_samples: float, now_s: float) -> DeadlineRate:
     """The demand of a trainer's deadline now."""
     if trainer.deadline_s is None or trainer.target_samples is None or not trainer.can_run:
-        return _NO_DEADLINE
+        return DeadlineRate(Outlook.NONE)
     left, left_s = trainer.target_samples - done_samples, trainer.deadline_s - now_s
     if left <= 0:
         return DeadlineRate(Outlook.DONE)

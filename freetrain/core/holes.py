@@ -188,20 +188,14 @@ def _holes_of(
     end_s = np.concatenate([first_s, busy_end_s, last_s]).clip(from_s, until_s)
     order = order_by_node(node, start_s - from_s, until_s - from_s)
     node, start_s, end_s = node[order], start_s[order], end_s[order]
-    busy_until_s = _running_maximum_within(node, end_s)
+    # The latest end so far on each node: each is lifted above the one before, and one running maximum serves all.
+    first = end_s.min()
+    lifted = node * (end_s.max() - first + 1.0) + (end_s - first)
+    is_latest = lifted == np.maximum.accumulate(lifted)
+    busy_until_s = end_s[np.maximum.accumulate(np.where(is_latest, np.arange(len(end_s)), 0))]
     # Idle is what lies between the latest end so far and the next start on the same node.
     follows = (node[1:] == node[:-1]) & (start_s[1:] > busy_until_s[:-1])
     return node[1:][follows], busy_until_s[:-1][follows], start_s[1:][follows]
-
-
-def _running_maximum_within(group: NDArray[np.int32], value: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Largest value so far within each run of equal group numbers (groups sorted ascending)."""
-    # Each group is lifted above the one before: one running maximum serves all.
-    low = value.min()
-    lifted = group * (value.max() - low + 1.0) + (value - low)
-    is_largest = lifted == np.maximum.accumulate(lifted)
-    running: NDArray[np.float64] = value[np.maximum.accumulate(np.where(is_largest, np.arange(len(value)), 0))]
-    return running
 
 
 def some_nodes_at_a_time(

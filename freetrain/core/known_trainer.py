@@ -174,7 +174,11 @@ def curve_of(trainer: KnownTrainer, given: Curve, most_nodes: int) -> Curve:
     sizes = {observation.nodes for observation in trainer.observations}
     if given:
         shape = believed(given)
-        return believed(_scaled_to(_seen_rates(trainer, most_nodes), shape)) if sizes else shape
+        if not sizes:
+            return shape
+        # It may have been seen at sizes that it may not have any more.
+        fitted = fit_throughput(trainer.observations, max(most_nodes, *sizes, 1)).curve
+        return believed(_scaled_to({nodes: rate for nodes, rate in fitted if nodes in sizes}, shape))
     if len(sizes) > 1:
         return believed(thinned(fit_throughput(trainer.observations, most_nodes).curve))
     prior = thinned(prior_curve(max(most_nodes, 1)))
@@ -183,13 +187,6 @@ def curve_of(trainer: KnownTrainer, given: Curve, most_nodes: int) -> Curve:
     seen = fit_throughput(trainer.observations, most_nodes).curve[0]
     scale = seen[1] / _prior_rate(seen[0])
     return tuple((nodes, rate * scale) for nodes, rate in prior)
-
-
-def _seen_rates(trainer: KnownTrainer, most_nodes: int) -> Mapping[int, float]:
-    sizes = {observation.nodes for observation in trainer.observations}
-    # It may have been seen at sizes that it may not have any more.
-    fitted = fit_throughput(trainer.observations, max(most_nodes, *sizes, 1)).curve
-    return {nodes: rate for nodes, rate in fitted if nodes in sizes}
 
 
 def _scaled_to(seen: Mapping[int, float], shape: Curve) -> Curve:

@@ -61,7 +61,13 @@ class Needs:
 
     def met_by(self, node: Node) -> bool:
         """Whether a task can run on the node, and hold all of it where it is not lent a part."""
-        return self.fits(node) and (self.in_part or self.is_whole or self._fills(node))
+        # Slurm gives a process of one CPU all CPUs of the node. To several, or larger ones, some versions give
+        # what they asked for, and the rest to others.
+        return self.fits(node) and (
+            self.in_part
+            or self.is_whole
+            or (not self.in_parts and (self.cpus <= 1 or self.cpus == self.usable_cpus(node)))
+        )
 
     def amount_on(self, node: Node) -> Amount:
         """The amount of the node that a task gets; Slurm gives whole cores."""
@@ -101,11 +107,6 @@ class Needs:
         if not 0 < self.threads_per_core < node.threads_per_core:
             return node.cpus
         return node.cpus * self.threads_per_core // node.threads_per_core
-
-    def _fills(self, node: Node) -> bool:
-        # Slurm gives a process of one CPU all CPUs of the node. To several, or larger ones, some versions give
-        # what they asked for, and the rest to others.
-        return not self.in_parts and (self.cpus <= 1 or self.cpus == self.usable_cpus(node))
 
     @cached_property
     def gpus(self) -> int:

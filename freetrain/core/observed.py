@@ -57,7 +57,9 @@ def seen_speeds(observations: Iterable[Observation], claimed: Mapping[str, float
     found = {kind: _believed(seen[kind], rates, speeds[first], speeds[kind]) for kind in known if kind != first}
     # Nodes of no named kind have speed 1 by definition, whatever was seen: the others are measured by them.
     scale = 1.0 / found.get(ELSEWHERE, 1.0)
-    return {kind: _sober(found.get(kind, speed) * scale) for kind, speed in claimed.items()}
+    scaled = {kind: found.get(kind, speed) * scale for kind, speed in claimed.items()}
+    # Rounded, so that small differences change no decision.
+    return {kind: float(f"{min(max(speed, _LEAST_SPEED), _MOST_SPEED):.2g}") for kind, speed in scaled.items()}
 
 
 def at_speed_1(observations: Iterable[Observation], speeds: Mapping[str, float]) -> tuple[Observation, ...]:
@@ -81,11 +83,6 @@ def _believed(seen: Sequence[Observation], rates: Mapping[int, float], first: fl
     mean = sum(weight * math.log(ratio) for weight, ratio in zip(weights, ratios, strict=True)) / sum(weights)
     times = min(len(alike), _MOST_TIMES)
     return math.exp((math.log(claimed) + times * mean) / (1 + times))
-
-
-def _sober(speed: float) -> float:
-    # Rounded, so that small differences change no decision.
-    return float(f"{min(max(speed, _LEAST_SPEED), _MOST_SPEED):.2g}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -216,8 +216,7 @@ def problem_from_json(text: str | bytes) -> Problem:
     known: dict[str, Any] = {own.name: getattr(file, own.name) for own in fields(Problem)}
     past = past_of_samples(file.done_samples) | dict(file.past)
     problem = Problem(**known | {"nodes": tuple(file.nodes), "past": past})
-    _check_names(problem)
-    _check_size(problem)
+    _check_names_and_size(problem)
     find_objective(problem.objective)
     return problem
 
@@ -259,7 +258,7 @@ def first_error(error: ValidationError) -> str:
     return f"{path}: {what}{more}" if path else f"{what}{more}"
 
 
-def _check_names(problem: Problem) -> None:
+def _check_names_and_size(problem: Problem) -> None:
     ids = Counter(trainer.id for trainer in problem.trainers)
     names = Counter(node.name for node in problem.nodes)
     for what, counted in (("trainers: the id", ids), ("nodes: the name", names)):
@@ -271,9 +270,6 @@ def _check_names(problem: Problem) -> None:
             raise InputError(
                 f"This problem cannot be solved: nodes[{position}].held_by: there is no trainer {node.holder!r}."
             )
-
-
-def _check_size(problem: Problem) -> None:
     largest = max((trainer.most_nodes for trainer in problem.trainers), default=0)
     if len(problem.trainers) * (largest + 1) > _MOST_TABLE_CELLS:
         raise InputError(

@@ -113,7 +113,10 @@ def _terms_of(trainers: tuple[Trainer, ...], objective: str) -> Terms:
     kind = np.array([alike.setdefault(particulars, len(alike)) for particulars, _ in known], dtype=np.int64)
     # A row for each distinct trainer, spread over all in the end: alike trainers are computed once.
     numbers = np.array([row for row, _ in alike]).reshape(-1, _NUMBERS)
-    numbers += read_aim(objective).evictions_s * _avoids(numbers)
+    # Nodes that work together are lost together, those that work by themselves one by one.
+    evictions_s, alone = read_aim(objective).evictions_s, numbers[:, _ALONE]
+    numbers[:, _KNOWN_END] += evictions_s * (1.0 - alone)
+    numbers[:, _LEAVING] += evictions_s * alone
     max_nodes, min_nodes = numbers[:, :2].T.astype(np.int64)
     size = np.arange(int(max_nodes.max(initial=0)) + 1)
     worth = np.zeros((len(alike), len(size)))
@@ -153,14 +156,6 @@ def with_sizes_that_stay(terms: Terms, held_nodes: Sizes) -> Terms:
     size = np.arange(terms.possible.shape[1])
     kept = (size == 0) | (size == held_nodes[:, None])
     return replace(terms, possible=read_only(terms.possible & (kept | ~stays[:, None])))
-
-
-def _avoids(numbers: Table) -> Table:
-    alone = numbers[:, _ALONE]
-    where = np.zeros_like(numbers)
-    # Nodes that work together are lost together, those that work by themselves one by one.
-    where[:, _KNOWN_END], where[:, _LEAVING] = 1.0 - alone, alone
-    return where
 
 
 @lru_cache(maxsize=2048)  # as worth_per_s, which it holds

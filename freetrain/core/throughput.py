@@ -198,7 +198,10 @@ def non_negative_least_squares(matrix: Floats, target: Floats, alone: Floats) ->
     best, best_square = np.zeros(columns), float("inf")
     for count in range(columns, 0, -1):
         for chosen in combinations(range(columns), count):
-            solution = _least_squares(matrix[:, chosen], target)
+            try:
+                solution = np.linalg.lstsq(matrix[:, chosen], target, rcond=None)[0]
+            except np.linalg.LinAlgError:  # the decomposition is an iteration, and may come to no end
+                continue
             if not (solution >= 0).all() or not alone[list(chosen)] @ solution > 0:
                 continue
             square = float(np.sum((matrix[:, chosen] @ solution - target) ** 2))
@@ -207,12 +210,3 @@ def non_negative_least_squares(matrix: Floats, target: Floats, alone: Floats) ->
                 best[list(chosen)] = solution
                 best_square = square
     return best, best_square
-
-
-def _least_squares(matrix: Floats, target: Floats) -> Floats:
-    try:
-        solution = np.linalg.lstsq(matrix, target, rcond=None)[0]
-    # The decomposition is an iteration, and may come to no end.
-    except np.linalg.LinAlgError:
-        return np.full(matrix.shape[1], np.nan)
-    return np.asarray(solution, dtype=np.float64)

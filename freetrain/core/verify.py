@@ -30,16 +30,13 @@ def verify_counts(problem: Problem, counts: Counts) -> tuple[str, ...]:
             f"trainer {problem.trainers[row].id} gets {counts[row, column]} nodes of class {column}, which has "
             f"{problem.capacity[column]}",
         )
-    return (*_too_many(problem, counts), *_limits_and_migrations(problem, counts))
+    return tuple(_wrong_counts(problem, counts))
 
 
-def _too_many(problem: Problem, counts: Counts) -> Iterator[str]:
+def _wrong_counts(problem: Problem, counts: Counts) -> Iterator[str]:
     given = counts.sum(axis=0)
     for column in np.flatnonzero(given > problem.capacity).tolist():
         yield f"{given[column]} nodes of class {column} are given away, which has {problem.capacity[column]}"
-
-
-def _limits_and_migrations(problem: Problem, counts: Counts) -> Iterator[str]:
     yield from _wrong_kinds(problem, counts)
     yield from _outside_limits(problem, counts)
     change = counts - problem.held
@@ -79,17 +76,14 @@ def verify_placement(problem: Problem, counts: Counts, placement: Placement) -> 
     Checked are: only nodes of the problem that are not due back, one owner per node, no migration, and as many
     nodes of each class for each trainer as it is to have.
     """
-    wrong = (*_foreign_or_shared_nodes(problem, placement), *_migrations(problem, placement))
-    return wrong or tuple(_other_counts(problem, counts, placement))
-
-
-def _other_counts(problem: Problem, counts: Counts, placement: Placement) -> Iterator[str]:
+    if wrong := (*_foreign_or_shared_nodes(problem, placement), *_migrations(problem, placement)):
+        return wrong
     placed = counts_of(problem, placement)
-    for row, column in np.argwhere(placed != counts).tolist():
-        yield (
-            f"trainer {problem.trainers[row].id} gets {placed[row, column]} nodes of class {column} instead of "
-            f"{counts[row, column]}"
-        )
+    return tuple(
+        f"trainer {problem.trainers[row].id} gets {placed[row, column]} nodes of class {column} instead of "
+        f"{counts[row, column]}"
+        for row, column in np.argwhere(placed != counts).tolist()
+    )
 
 
 def verify(problem: Problem, decision: Decision) -> tuple[str, ...]:
@@ -101,15 +95,16 @@ def verify(problem: Problem, decision: Decision) -> tuple[str, ...]:
     than these may have.
     """
     placement = decision.placement
-    wrong = (*_foreign_or_shared_nodes(problem, placement), *_migrations(problem, placement))
+    wrong = [*_foreign_or_shared_nodes(problem, placement), *_migrations(problem, placement)]
     counts = counts_of(problem, placement)
-    if wrong := (*wrong, *_outside_limits(problem, counts)):
-        return wrong
-    return (
-        *_wrong_kinds(problem, counts),
-        *_wrong_value(problem, counts, decision.objective),
-        *_wrong_servers(problem, decision),
-    )
+    wrong += _outside_limits(problem, counts)
+    if wrong:
+        return tuple(wrong)
+    wrong += _wrong_kinds(problem, counts)
+    value = total_value(problem, counts)
+    if not math.isclose(value, decision.objective, rel_tol=VALUE_TOLERANCE, abs_tol=VALUE_TOLERANCE):
+        wrong.append(f"the decision claims a value of {decision.objective:g}, its placement is worth {value:g}")
+    return (*wrong, *_wrong_servers(problem, decision))
 
 
 def _foreign_or_shared_nodes(problem: Problem, placement: Placement) -> Iterator[str]:
@@ -159,9 +154,3 @@ def _wrong_servers(problem: Problem, decision: Decision) -> Iterator[str]:
             yield f"trainer {trainer} has a server on {min(foreign)}, which is none of its nodes"
         if len(set(nodes)) < len(nodes) or len(nodes) > most.get(trainer, 0):
             yield f"trainer {trainer} has servers on {', '.join(nodes)}, and may have {most.get(trainer, 0)}"
-
-
-def _wrong_value(problem: Problem, counts: Counts, claimed: float) -> Iterator[str]:
-    value = total_value(problem, counts)
-    if not math.isclose(value, claimed, rel_tol=VALUE_TOLERANCE, abs_tol=VALUE_TOLERANCE):
-        yield f"the decision claims a value of {claimed:g}, its placement is worth {value:g}"

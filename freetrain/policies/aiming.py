@@ -90,17 +90,6 @@ def _possible(problem: Problem, min_nodes: Sizes, max_nodes: Sizes) -> Sizes:
 
 def _worth_their_electricity(problem: Problem, min_nodes: Sizes) -> tuple[Sizes, Sizes]:
     """Smallest and largest size of each trainer, of which none between is worth less than its electricity."""
-    terms, net = problem.terms, _net_worth(problem)
-    possible, size = terms.possible[:, : net.shape[1]], np.arange(net.shape[1])
-    net = np.where(possible, net, -np.inf)
-    # Reversed, so that of sizes that are worth equally much the largest is found.
-    max_nodes = net.shape[1] - 1 - net[:, ::-1].argmax(axis=1)
-    loses = possible & (net < 0) & (size < max_nodes[:, None])
-    return np.maximum(min_nodes, np.where(loses, size + 1, 0).max(axis=1)), max_nodes
-
-
-def _net_worth(problem: Problem) -> Table:
-    """Worth of each size per second less its electricity, on the best kind, shape (trainers, sizes)."""
     choices, terms = problem.choices, problem.choices.terms
     node_s = problem.capacity * np.array([node_class.life_s for node_class in problem.classes])
     joules = node_s * np.array([node_class.traits.watts for node_class in problem.classes])
@@ -108,11 +97,17 @@ def _net_worth(problem: Problem) -> Table:
     watts = np.divide(
         (choices.covers * joules).sum(axis=1), seconds, out=np.zeros(len(seconds)), where=seconds > 0
     )
-    price = (terms.per_joule * watts)[:, None]
-    net = terms.worth - price * np.arange(terms.worth.shape[1])
+    # Worth per second less electricity, of each choice and size; of a trainer's choices the best counts.
+    size = np.arange(terms.worth.shape[1])
+    net = terms.worth - (terms.per_joule * watts)[:, None] * size
     # Where worth and electricity balance, rounding must not decide.
-    net = np.where(np.abs(net) <= _ROUNDING * terms.worth, 0.0, net)
-    return choices.best_of_each(net)
+    net = choices.best_of_each(np.where(np.abs(net) <= _ROUNDING * terms.worth, 0.0, net))
+    possible = problem.terms.possible[:, : len(size)]
+    net = np.where(possible, net, -np.inf)
+    # Reversed, so that of sizes that are worth equally much the largest is found.
+    max_nodes = size[-1] - net[:, ::-1].argmax(axis=1)
+    loses = possible & (net < 0) & (size < max_nodes[:, None])
+    return np.maximum(min_nodes, np.where(loses, size + 1, 0).max(axis=1)), max_nodes
 
 
 def heeded_by(policy: object) -> Collection[str] | None:

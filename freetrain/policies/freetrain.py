@@ -55,8 +55,10 @@ class FreeTrain:
         if not problem.terms.possible[:, 1 : problem.node_count + 1].any():
             return Allocation(np.zeros_like(problem.held), "nothing to decide", Status.OPTIMAL)
         if len(problem.classes) > 1:
-            start, took_s = self._with_columns(problem)
-            choices = piecewise_choices(problem)
+            greedy = Allocation(greedy_counts(problem), "greedy", Status.FALLBACK)
+            asked, known_value = (problem, *types_of(problem)), total_value(problem, greedy.counts)
+            found, took_s = ask_solver(self._columns, *asked, time_s=self._time_limit_s, known_value=known_value)
+            start, choices = _best_of(problem, greedy, found, "columns"), piecewise_choices(problem)
         else:
             # With one class of nodes each trainer has one choice.
             tables, row = tables_of_choices(problem, problem.classes[0])
@@ -73,12 +75,6 @@ class FreeTrain:
         left_s = self._time_limit_s - took_s
         found = solve_whole_model(self._highs, problem, list(choices), start.counts, left_s)
         return _best_of(problem, start, found, "HiGHS")
-
-    def _with_columns(self, problem: Problem) -> tuple[Allocation, float]:
-        greedy = Allocation(greedy_counts(problem), "greedy", Status.FALLBACK)
-        asked, known_value = (problem, *types_of(problem)), total_value(problem, greedy.counts)
-        found, took_s = ask_solver(self._columns, *asked, time_s=self._time_limit_s, known_value=known_value)
-        return _best_of(problem, greedy, found, "columns"), took_s
 
 
 def _best_of(problem: Problem, start: Allocation, found: SolverResult, solver: str) -> Allocation:

@@ -41,22 +41,6 @@ class Need:
     lack: str = ""
     is_lacked_by: Callable[[Trainer], bool] | None = None
 
-    @property
-    def described(self) -> str:
-        """The need in a line, with what is assumed where it is missing."""
-        return f"{self.what} (otherwise {self.assumed})"
-
-    def say_missing(self, trainers: Sequence[Trainer]) -> str:
-        """A sentence on trainings that lack it and what is assumed of them; empty: none does."""
-        lacked_by = self.is_lacked_by
-        lacking = [trainer.id for trainer in trainers if lacked_by is not None and lacked_by(trainer)]
-        if not lacking:
-            return ""
-        named = ", ".join(lacking[:_MOST_NAMED]) + (" …" if len(lacking) > _MOST_NAMED else "")
-        return (
-            f"{len(lacking)} of {len(trainers)} trainings name {self.lack} ({named}): assumed is {self.assumed}."
-        )
-
 
 PROGRESS = Need("samples done, from the trainings' progress", "that nothing is done")
 TARGET = Need(
@@ -87,7 +71,15 @@ DATA_WAIT = Need(
 
 def say_missing(needs: Sequence[Need], trainers: Sequence[Trainer]) -> Iterator[str]:
     """Sentences on what trainings lack of these, and what is assumed."""
-    return filter(None, (need.say_missing(trainers) for need in needs))
+    for need in needs:
+        lacked_by = need.is_lacked_by
+        lacking = [trainer.id for trainer in trainers if lacked_by is not None and lacked_by(trainer)]
+        if lacking:
+            named = ", ".join(lacking[:_MOST_NAMED]) + (" …" if len(lacking) > _MOST_NAMED else "")
+            yield (
+                f"{len(lacking)} of {len(trainers)} trainings name {need.lack} ({named}): "
+                f"assumed is {need.assumed}."
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -371,5 +371,5 @@ def _about(stage: Stage, name: str) -> About:
         parts = heeded_by(find_policy(name))
         heeds = "all of it" if parts is None else ", ".join(sorted(parts))
     options = tuple(option.shown for option in entry.options)
-    needs = "; ".join(need.described for need in entry.needs) or "nothing"
+    needs = "; ".join(f"{need.what} (otherwise {need.assumed})" for need in entry.needs) or "nothing"
     return About(name, stage, entry.how, needs, heeds, entry.maximises, options)

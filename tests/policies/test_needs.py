@@ -12,7 +12,7 @@ from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.core.value import total_value
 from freetrain.policies import VARIANTS, find_policy
-from freetrain.policies.needs import TARGET
+from freetrain.policies.needs import TARGET, say_missing
 from tests.policies.deciding import decide
 
 BY_TARGET = tuple(name for name in VARIANTS if name.partition(",")[0] in ("gadget", "smd"))
@@ -71,5 +71,6 @@ def test_alone_it_may_have_all(policy: str) -> None:
 
 def test_who_names_a_target_is_not_said_to_lack_one() -> None:
     named = tuple(replace(trainer, target_samples=1e9) for trainer in THREE)
-    assert TARGET.say_missing(named) == ""
-    assert TARGET.say_missing((*named[:2], THREE[2])).startswith("1 of 3 trainings name no target (c): assumed is")
+    assert list(say_missing((TARGET,), named)) == []
+    (sentence,) = say_missing((TARGET,), (*named[:2], THREE[2]))
+    assert sentence.startswith("1 of 3 trainings name no target (c): assumed is")

@@ -237,14 +237,6 @@ _Fill = Callable[[Sequence[RingJob]], Mapping[str, PlacedRing]]
 """Trainings that wait or run → their rings in a slot."""
 
 
-def _worth(utility: Utility, jobs: Sequence[RingJob]) -> float:
-    return sum(utility.of(job.samples, job.target_samples, job.weight) for job in jobs)
-
-
-def _completed(jobs: Sequence[RingJob]) -> float:
-    return float(sum(job.samples >= job.target_samples for job in jobs))
-
-
 def _arrivals(draw: random.Random, count: int) -> list[RingJob]:
     arrivals = []
     for row in range(count):
@@ -358,11 +350,16 @@ def _run(seed: int) -> Iterator[MethodFigures]:
         for name, utility in _UTILITIES.items():
             trained = {"GADGET": _by_slots(arrivals, partial(_gadget, utility)), **others}
             setting = f"{name}, {count} trainings"
-            yield MethodFigures(
-                setting, "utility", {method: _worth(utility, jobs) for method, jobs in trained.items()}
-            )
-            elastic = ("GADGET", "equal share")
-            yield MethodFigures(setting, "completed", {method: _completed(trained[method]) for method in elastic})
+            worth = {
+                method: sum(utility.of(job.samples, job.target_samples, job.weight) for job in jobs)
+                for method, jobs in trained.items()
+            }
+            yield MethodFigures(setting, "utility", worth)
+            completed = {
+                method: float(sum(job.samples >= job.target_samples for job in trained[method]))
+                for method in ("GADGET", "equal share")
+            }
+            yield MethodFigures(setting, "completed", completed)
 
 
 EXPERIMENT = Experiment(

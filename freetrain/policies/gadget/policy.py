@@ -156,8 +156,14 @@ class _Turn:
 
     def book(self, gains: Table) -> dict[int, tuple[int, str]]:
         """Reserve what fits; the row of each that does not → the most nodes that it may have, and why no more."""
+
+        def order(row: int) -> tuple[bool, float, int]:
+            gain = gains[row, self._sizes[row]] - gains[row, self._problem.held_nodes[row]]
+            cost = max(self._costs.of(self._ring(row)), _LEAST_COST)
+            return self._problem.trainers[row].id in self._grows, -float(gain) / cost, row
+
         limits = {}
-        for row in self._in_turn(gains):
+        for row in sorted((row for row, size in enumerate(self._sizes) if size), key=order):
             trainer = self._problem.trainers[row]
             ring = self._ring(row)
             if trainer.id not in self._grows or self._books.has_room(ring):
@@ -171,14 +177,6 @@ class _Turn:
     def _ring(self, row: int) -> PlacedRing:
         trainer = self._problem.trainers[row].id
         return _ring(self.placement.get(trainer, ()), self._needs[trainer], self._topology)
-
-    def _in_turn(self, gains: Table) -> list[int]:
-        def order(row: int) -> tuple[bool, float, int]:
-            gain = gains[row, self._sizes[row]] - gains[row, self._problem.held_nodes[row]]
-            cost = max(self._costs.of(self._ring(row)), _LEAST_COST)
-            return self._problem.trainers[row].id in self._grows, -float(gain) / cost, row
-
-        return sorted((row for row, size in enumerate(self._sizes) if size), key=order)
 
     def _choice_of(self, trainer: Trainer) -> NodeChooser:
         need = self._needs[trainer.id]
@@ -333,8 +331,11 @@ class Gadget:
         for row, trainer in enumerate(problem.trainers):
             done, target = float(work.done_samples[row]), float(work.target_samples[row])
             before = self._utility.of(done, target, trainer.weight)
+            held = int(held_nodes[row])
+            rate_now = trainer.rate(held)
             for size in np.flatnonzero(terms.possible[row]).tolist():
-                more = _samples_until(trainer, int(held_nodes[row]), size, slot_s)
+                rate, lost_s = trainer.rate(size), trainer.change_s(held, size)
+                more = rate * slot_s - rate_now * lost_s if rate_now else rate * max(slot_s - lost_s, 0.0)
                 hurry = _HURRY * trainer.weight * more / target
                 gains[row, size] = self._utility.of(done + more, target, trainer.weight) - before + hurry
         allowed = np.arange(terms.worth.shape[1]) <= work.most_nodes[:, None]
@@ -345,8 +346,3 @@ class Gadget:
         turns: Sizes = overdue_sizes(problem, problem.terms.possible & np.isfinite(values), self._patience_s)
         notes = (*say_missing((TARGET,), problem.trainers), *say_turns(problem, turns))
         return serve_first(values, turns), notes
-
-
-def _samples_until(trainer: Trainer, held: int, size: int, slot_s: float) -> float:
-    rate, rate_now, lost_s = trainer.rate(size), trainer.rate(held), trainer.change_s(held, size)
-    return rate * slot_s - rate_now * lost_s if rate_now else rate * max(slot_s - lost_s, 0.0)

@@ -84,19 +84,15 @@ def solve_by_type(trainers: TrainerTypes, left_s: Clock) -> tuple[ColumnPlan, fl
     if bound <= best.good_enough_bound or len(single.number) == len(trainers.number) or left_s() <= 0:
         return best.plan, bound
     # The weights of a type tell what its trainers get together: ends and sizes are branched for single ones only.
-    split = Incumbent(single, _split_plan(best.plan), best.value)
+    plan = [
+        part
+        for counts in best.plan
+        for part in (np.split(counts, len(counts)) if 1 < len(counts) <= _MAX_SPLIT else [counts])
+    ]
+    split = Incumbent(single, plan, best.value)
     bound = min(bound, BranchAndBound(split, left_s).improve())
     rows = np.concatenate(split.plan)
     return np.split(rows, np.cumsum(trainers.number)[:-1]), max(bound, split.value)
-
-
-def _split_plan(plan: ColumnPlan) -> ColumnPlan:
-    """The same plan for ``TrainerTypes.split_small_types``."""
-    return [
-        part
-        for counts in plan
-        for part in (np.split(counts, len(counts)) if 1 < len(counts) <= _MAX_SPLIT else [counts])
-    ]
 
 
 class BranchAndBound:
@@ -122,8 +118,12 @@ class BranchAndBound:
     def improve(self) -> float:
         """Improve the plan until it is good enough, and prove its optimum where that is cheap; the bound."""
         best, root, enumeration = self.best, self.root, self.enumeration
-        self._round_root()
         bound = root.bound
+        _, _, taken = self.master.relax()
+        for plan in integer_plans(self.master, taken, self.limits, self.left_s):
+            best.improve(plan)
+            if bound <= best.good_enough_bound:
+                break
         # Enumeration is tried before branching: where it is affordable it proves the optimum within its slack.
         for share in _SLACKS:
             missing = root.bound - best.good_enough_bound
@@ -167,14 +167,6 @@ class BranchAndBound:
             bound = -negative_bound
         return min(known, max(settled, best.value, *(-negative_bound for negative_bound, *_ in waiting)))
 
-    def _round_root(self) -> None:
-        """Round the relaxation without limits."""
-        _, _, taken = self.master.relax()
-        for plan in integer_plans(self.master, taken, self.limits, self.left_s):
-            self.best.improve(plan)
-            if self.root.bound <= self.best.good_enough_bound:
-                break
-
     def _branch(self, bound: float, limits: BranchLimits, known: Duals) -> Sequence[Subproblem] | None:
         """Round a subproblem's relaxation and branch it; None: nothing better can be in it."""
         best = self.best
@@ -189,15 +181,11 @@ class BranchAndBound:
             return None
         if self.left_s() <= 0:
             return [(bound, limits, known)]
-        # The time of the dynamic programme is proportional to its rows.
-        self._drop_hopeless_modes()
+        # Modes of change become hopeless only with a better incumbent; the programme's time is that of its rows.
+        if best.value > self._value_of_structure:
+            self._value_of_structure = best.value
+            self._structure = self.root.structure_within(self.root.bound - best.value)
         return self._strong_branching(found, bound)
-
-    def _drop_hopeless_modes(self) -> None:
-        # Modes of change become hopeless only with a better incumbent.
-        if self.best.value > self._value_of_structure:
-            self._value_of_structure = self.best.value
-            self._structure = self.root.structure_within(self.root.bound - self.best.value)
 
     def _strong_branching(self, found: Sequence[Branches], bound: float) -> Sequence[Subproblem]:
         """The branches of the branching after which the bounds are lowest."""

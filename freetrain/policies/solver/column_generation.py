@@ -71,11 +71,6 @@ class Duals:
     nodes: DualPrices
     growth: NDArray[np.float64]
 
-    def growth_by_type(self, trainers: TrainerTypes) -> NDArray[np.float64]:
-        """Price that one trainer of each type pays in all to grow, shape (types,)."""
-        single, together = np.split(self.growth, [len(trainers.number)])
-        return np.asarray(single + together @ trainers.groups[len(single) :])
-
 
 def solve_pricing(
     trainers: TrainerTypes, duals: Duals, limits: BranchLimits, structure: DPStructure | None = None
@@ -91,7 +86,10 @@ def solve_pricing(
     dp = solve_dp(structure, duals.nodes, limits)
     modes = dp.modes
     type_of_row = trainers.type_of[modes.choices]
-    growth = modes.grows * duals.growth_by_type(trainers)[type_of_row]
+    single, together = np.split(duals.growth, [len(trainers.number)])
+    # What a trainer of each type pays in all to grow: for its type, and for the groups that it is in.
+    growth_of_type = single + together @ trainers.groups[len(single) :]
+    growth = modes.grows * growth_of_type[type_of_row]
     value = dp.final.max(axis=1) - growth
     best = _best_rows(type_of_row, value, len(trainers.number))
     paid = np.maximum(duals.growth * limits.min_growing, duals.growth * limits.max_growing).sum()

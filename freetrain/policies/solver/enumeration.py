@@ -148,7 +148,7 @@ def best_combination(
         # The two with the least partial plans are merged first, since the number of pairs is a product.
         groups.sort(key=lambda group: len(group.loss), reverse=True)
         first_group, second_group = groups.pop(), groups.pop()
-        merged = _merge(first_group, second_group, _left_over(groups, capacity), capacity, slack)
+        merged = _merge(first_group, second_group, groups, capacity, slack)
         if merged is None:
             return None
         if not len(merged.loss):
@@ -169,28 +169,24 @@ def _idle_nodes(capacity: Sizes, prices: DualPrices, slack: float) -> ColumnPool
     return ColumnPool(counts, loss)
 
 
-def _left_over(groups: Sequence[_PartialPlans], capacity: Sizes) -> tuple[Sizes, Sizes]:
-    min_used = sum((group.used.min(axis=0) for group in groups), np.zeros_like(capacity))
-    max_used = sum((group.used.max(axis=0) for group in groups), np.zeros_like(capacity))
-    return capacity - max_used, capacity - min_used
-
-
 def _merge(
     first_group: _PartialPlans,
     second_group: _PartialPlans,
-    left: tuple[Sizes, Sizes],
+    others: Sequence[_PartialPlans],
     capacity: Sizes,
     slack: float,
 ) -> _PartialPlans | None:
-    """Two groups as one whose plans leave what the other groups can use; None: there are too many pairs."""
+    """Two groups as one whose plans leave what the others can use; None: there are too many pairs."""
     pairs = np.searchsorted(second_group.loss, slack - first_group.loss, side="right")
     if pairs.sum() > _MAX_COMBINATIONS:
         return None
     # All pairs within the slack: both groups ascend by loss, so each plan pairs with a prefix of the others.
     first = np.repeat(np.arange(len(pairs)), pairs)
     second = np.arange(len(first)) - np.repeat(np.cumsum(pairs) - pairs, pairs)
+    min_left = capacity - sum(group.used.max(axis=0) for group in others)
+    max_left = capacity - sum(group.used.min(axis=0) for group in others)
     # Class by class, so that pairs that cannot fit are dropped before their sums of other classes are made.
-    for column, (least, most) in enumerate(zip(*left, strict=True)):
+    for column, (least, most) in enumerate(zip(min_left, max_left, strict=True)):
         used = first_group.used[first, column] + second_group.used[second, column]
         fits = np.flatnonzero((used >= least) & (used <= most))
         first, second = first[fits], second[fits]

@@ -25,7 +25,6 @@ from typing import Any
 import highspy
 import numpy as np
 import pyomo.environ as pyo
-from numpy.typing import NDArray
 from pyomo.repn import generate_standard_repn
 
 from freetrain.core.decision import Decision
@@ -61,9 +60,15 @@ def solve(
     solver.setOptionValue("time_limit", max(left_s(), 0.0))
     solver.run()
     status, info = solver.getModelStatus(), solver.getInfo()
-    found = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
-    values = np.asarray(solver.getSolution().col_value)
-    counts = _counts(model, choices, values, column) if found else None
+    counts: Counts | None = None
+    if info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible:
+        values, nodes = (
+            np.asarray(solver.getSolution().col_value),
+            np.zeros((choices[-1].trainer + 1, len(capacity))),
+        )
+        for j, choice in enumerate(choices):
+            nodes[choice.trainer] += [values[column[id(model.nodes[j, c])]] for c in model.klass]
+        counts = np.rint(nodes).astype(np.int64)
     proven = status == highspy.HighsModelStatus.kOptimal
     out_of_time = status == highspy.HighsModelStatus.kTimeLimit
     # Before its first relaxation is solved HiGHS knows no bound.
@@ -271,15 +276,6 @@ def begin_with(
 
 def _length(piece: Piece) -> int:
     return piece.max_nodes - piece.min_nodes
-
-
-def _counts(
-    model: Any, choices: Sequence[PiecewiseChoice], values: NDArray[np.float64], column: Mapping[int, int]
-) -> Counts:
-    counts = np.zeros((choices[-1].trainer + 1, len(model.klass)))
-    for j, choice in enumerate(choices):
-        counts[choice.trainer] += [values[column[id(model.nodes[j, c])]] for c in model.klass]
-    return np.rint(counts).astype(np.int64)
 
 
 def highs_with(model: pyo.ConcreteModel) -> tuple[highspy.Highs, dict[int, int]]:

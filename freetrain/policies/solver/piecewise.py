@@ -120,16 +120,16 @@ def piecewise_choices(problem: Problem) -> Iterator[PiecewiseChoice]:
     now, booted = (useful_time(terms, classes, options.last, booted=booted) for booted in (False, True))
     before = value_before_boot(terms, has, ends_of(has, problem.first_of_life), now, booted)
     for row, held in enumerate(has.sum(axis=1).tolist()):
-        most = int(terms.most_nodes[row])
-        if terms.boot_s[row]:
-            pieces = _pieces_of_both_modes(
-                problem,
-                row,
-                _GrowthMode(now, switching[row], range(min(held, most) + 1)),
-                _GrowthMode(booted, switching[row] - before[row], range(held + 1, most + 1), grown=True),
-            )
-        else:
-            pieces = _pieces_of_mode(problem, row, _GrowthMode(now, switching[row], range(most + 1)))
+        most, boots = int(terms.most_nodes[row]), bool(terms.boot_s[row])
+        keeping = _GrowthMode(now, switching[row], range((min(held, most) if boots else most) + 1))
+        pieces = [_interval(problem, row, column, keeping) for column in range(len(classes))]
+        growing = _GrowthMode(booted, switching[row] - before[row], range(held + 1, most + 1), grown=True)
+        if boots and _interval(problem, row, len(classes) - 1, growing):
+            # Where ends are charged, pieces of growing are marked even if the end costs nothing.
+            pieces = [
+                kept + _interval(problem, row, column, growing, charges=any(piece.evicted for piece in kept))
+                for column, kept in enumerate(pieces)
+            ]
         trainer, first_of_life = int(options.trainer[row]), problem.first_of_life.tolist()
         power = now.power[row].tolist() if now.power[row].any() else ()
         yield PiecewiseChoice(
@@ -145,24 +145,6 @@ class _GrowthMode:
     cost: Table
     sizes: range
     grown: bool = False
-
-
-def _pieces_of_mode(problem: Problem, row: int, mode: _GrowthMode) -> list[list[Piece]]:
-    return [_interval(problem, row, column, mode) for column in range(len(problem.classes))]
-
-
-def _pieces_of_both_modes(
-    problem: Problem, row: int, keeping: _GrowthMode, growing: _GrowthMode
-) -> list[list[Piece]]:
-    """Pieces of both modes; where ends are charged, those of growing are marked even if the end costs nothing."""
-    pieces = _pieces_of_mode(problem, row, keeping)
-    whole = len(pieces) - 1
-    if not _interval(problem, row, whole, growing):
-        return pieces
-    return [
-        kept + _interval(problem, row, column, growing, charges=any(piece.evicted for piece in kept))
-        for column, kept in enumerate(pieces)
-    ]
 
 
 def _interval(problem: Problem, row: int, column: int, mode: _GrowthMode, *, charges: bool = False) -> list[Piece]:

@@ -258,19 +258,8 @@ class Flow:
         """
         if not self._arcs:
             return None if any(demands) else np.zeros(0, np.int64)
-        highs = quiet_highs()
-        highs.setOptionValue("time_limit", time_limit_s)
-        highs.setOptionValue("presolve", "off")  # it takes longer than the simplex method needs
-        highs.passModel(self._model(supply, -np.array(demands, dtype=float)))
-        highs.run()
-        if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
-            return None
-        # The vertex is integer but for the solver's tolerance.
-        units: Counts = np.rint(highs.getSolution().col_value).astype(np.int64)
-        return units
-
-    def _model(self, supply: Counts, outflow: np.ndarray) -> highspy.HighsLp:
-        model, arcs = highspy.HighsLp(), np.array(self._arcs, dtype=np.int32).reshape(-1, 2)
+        model, arcs = highspy.HighsLp(), np.array(self._arcs, dtype=np.int32)
+        outflow = -np.array(demands, dtype=float)
         model.num_col_, model.num_row_ = len(arcs), len(supply) + len(outflow)
         model.sense_ = highspy.ObjSense.kMaximize
         model.col_cost_, model.col_lower_, model.col_upper_ = self._gains, np.zeros(len(arcs)), self._capacities
@@ -281,4 +270,13 @@ class Flow:
         matrix.format_ = highspy.MatrixFormat.kColwise
         matrix.start_ = np.concatenate([[0], np.cumsum(inside.sum(axis=1))])
         matrix.index_, matrix.value_ = arcs[inside], np.broadcast_to([1.0, -1.0], arcs.shape)[inside]
-        return model
+        highs = quiet_highs()
+        highs.setOptionValue("time_limit", time_limit_s)
+        highs.setOptionValue("presolve", "off")  # it takes longer than the simplex method needs
+        highs.passModel(model)
+        highs.run()
+        if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            return None
+        # The vertex is integer but for the solver's tolerance.
+        units: Counts = np.rint(highs.getSolution().col_value).astype(np.int64)
+        return units

@@ -56,26 +56,23 @@ class Profile:
     def demand_within(self, cpus: float, memory_gb: float) -> tuple[float, float]:
         """The demand within so much: as fast as with all of it; all of it where it lies below the points."""
         # A dictionary of its own: lru_cache would hash the whole profile at each question.
-        known = self._demands_within
-        if (cpus, memory_gb) not in known:
-            known[cpus, memory_gb] = self._find_demand(cpus, memory_gb)
-        return known[cpus, memory_gb]
+        known, offered = self._demands_within, (cpus, memory_gb)
+        if offered not in known:
+            best = self.rate(cpus, memory_gb)
+            known[offered] = min(
+                (
+                    (its_cpus, its_gb)
+                    for its_gb, row in zip(self.memory_gb, self.rates, strict=True)
+                    for its_cpus, rate in zip(self.cpus, row, strict=True)
+                    if rate >= best - 1e-9 and its_cpus <= cpus + 1e-9 and its_gb <= memory_gb + 1e-9
+                ),
+                default=offered,
+            )
+        return known[offered]
 
     @cached_property
     def _demands_within(self) -> dict[tuple[float, float], tuple[float, float]]:
         return {}
-
-    def _find_demand(self, cpus: float, memory_gb: float) -> tuple[float, float]:
-        best = self.rate(cpus, memory_gb)
-        return min(
-            (
-                (its_cpus, its_gb)
-                for its_gb, row in zip(self.memory_gb, self.rates, strict=True)
-                for its_cpus, rate in zip(self.cpus, row, strict=True)
-                if rate >= best - 1e-9 and its_cpus <= cpus + 1e-9 and its_gb <= memory_gb + 1e-9
-            ),
-            default=(cpus, memory_gb),
-        )
 
 
 @dataclass(frozen=True, slots=True)
