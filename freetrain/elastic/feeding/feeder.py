@@ -14,7 +14,8 @@ from freetrain.elastic.feeding.link import FeedError, FeedOffer, Link, let_go
 from freetrain.elastic.feeding.parts import Packet, StateParts
 from freetrain.elastic.membership.session import Session
 from freetrain.elastic.on_disk.members import Generation, from_document
-from freetrain.elastic.training.state import TrainingState, detach_tensors, hyperparameters
+from freetrain.elastic.training.state import TrainingState, hyperparameters
+from freetrain.elastic.training.tensors import detach_tensors
 from freetrain.elastic.worlds.exchange import bytes_of
 
 log = logging.getLogger(__name__)

@@ -18,13 +18,8 @@ from freetrain.elastic.feeding.link import FeedError, Link, LinkLostError, Liste
 from freetrain.elastic.feeding.parts import Packet, StateParts
 from freetrain.elastic.membership.session import Session
 from freetrain.elastic.on_disk.next_generation import View
-from freetrain.elastic.training.state import (
-    TrainingState,
-    hyperparameters,
-    is_sharded,
-    parameters_in,
-    set_hyperparameters,
-)
+from freetrain.elastic.training.state import TrainingState, hyperparameters, parameters_in, set_hyperparameters
+from freetrain.elastic.training.tensors import is_sharded
 from freetrain.elastic.worlds.exchange import bytes_of
 from freetrain.elastic.worlds.replica import lost_replica
 from freetrain.errors import InputError

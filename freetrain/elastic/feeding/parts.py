@@ -10,15 +10,8 @@ from typing import Any, TypeAlias
 import torch
 
 from freetrain.elastic.feeding.link import FeedError
-from freetrain.elastic.training.state import (
-    TrainingState,
-    is_sharded,
-    layout_of,
-    local,
-    parameters_in,
-    set_hyperparameters,
-    with_local,
-)
+from freetrain.elastic.training.state import TrainingState, layout_of, parameters_in, set_hyperparameters
+from freetrain.elastic.training.tensors import is_sharded, local, with_local
 from freetrain.elastic.worlds.calls import digest_of
 from freetrain.elastic.worlds.exchange import bytes_of
 

@@ -11,7 +11,8 @@ import torch
 from freetrain.elastic.data.batching import StepBatches
 from freetrain.elastic.errors import LostRankError
 from freetrain.elastic.script.adascale import AdaScale
-from freetrain.elastic.training.state import is_sharded, local, parameters_in
+from freetrain.elastic.training.state import parameters_in
+from freetrain.elastic.training.tensors import is_sharded, local
 from freetrain.elastic.training.training import ElasticTraining
 from freetrain.elastic.worlds.calls import PendingCalls, digest_of
 from freetrain.elastic.worlds.exchange import (

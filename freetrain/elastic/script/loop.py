@@ -24,7 +24,8 @@ from freetrain.elastic.script.local_steps import LocalSteps, Rounds
 from freetrain.elastic.script.sharding import check_sharding
 from freetrain.elastic.script.updates import Updates
 from freetrain.elastic.training.records import RecordOptions
-from freetrain.elastic.training.state import Stateful, TrainingState, is_sharded
+from freetrain.elastic.training.state import Stateful, TrainingState
+from freetrain.elastic.training.tensors import is_sharded
 from freetrain.elastic.training.training import ElasticTraining
 from freetrain.elastic.worlds.device import device_of
 from freetrain.elastic.worlds.exchange import decode_all, encode, gather_announced

@@ -18,7 +18,7 @@ import torch
 
 from freetrain.elastic.errors import CheckpointError
 from freetrain.elastic.on_disk.files import create_private, why_distrusted
-from freetrain.elastic.training.state import detach_tensors, is_sharded, local, with_local
+from freetrain.elastic.training.tensors import detach_tensors, is_sharded, local, with_local
 
 log = logging.getLogger(__name__)
 
@@ -162,16 +162,13 @@ class StateCopy:
                 else:
                     memory = torch.empty(original.nbytes(), dtype=torch.uint8, device="cpu").untyped_storage()
                 copied[original.data_ptr()] = memory.copy_(original)
-            like = _like(mine, copied[original.data_ptr()])
+            empty = torch.empty(0, dtype=mine.dtype, device="cpu")
+            memory = copied[original.data_ptr()]
+            like = empty.set_(memory, mine.storage_offset(), mine.size(), mine.stride())
             copies[id(tensor)] = with_local(tensor, like) if is_sharded(tensor) else like
         self._kept = list(copied.values())
         # All the rest, numbers in containers of any kind, is copied as Python does it; its memo has the tensors.
         return copy.deepcopy(state, copies)
-
-
-def _like(tensor: torch.Tensor, memory: torch.UntypedStorage) -> torch.Tensor:
-    empty = torch.empty(0, dtype=tensor.dtype, device="cpu")
-    return empty.set_(memory, tensor.storage_offset(), tensor.size(), tensor.stride())
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
