@@ -18,9 +18,9 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim.lr_scheduler import ChainedScheduler, LRScheduler, ReduceLROnPlateau, SequentialLR
 from torch.utils.data import DataLoader
 
-from freetrain.elastic.adopting.adopted_loop import note_loader
 from freetrain.elastic.adopting.adoption import Adoption
 from freetrain.elastic.adopting.counts import numbered
+from freetrain.elastic.adopting.samplers import note_loader
 from freetrain.elastic.errors import NotAdoptedError
 from freetrain.elastic.worlds.groups import form_alone
 

@@ -154,7 +154,11 @@ class Newcomer:
         session.wait_for(lambda view: session.member.id in view.members, _FIRST_LOOK_S)
         try:
             if session.view.current:
-                with contextlib.closing(self._memory()) as memory:
+                parts = StateParts(self._state)
+                # Room for all gradients and for some of the state.
+                largest = max(parts.size_bytes(index) for index in range(len(parts)))
+                size_bytes = parts.gradient_bytes + max(STEP_BYTES, _MAX_TENSORS_PER_VALUE * largest)
+                with contextlib.closing(SharedMemory(size_bytes)) as memory:
                     self._be_fed(memory)
         except FeedError as error:
             log.warning("not fed by another member (%s): the state comes by broadcast, while all wait", error)
@@ -181,12 +185,6 @@ class Newcomer:
                     raise
                 log.info("fed no more (%s): trying another member", error)
                 self._await_loss(source)
-
-    def _memory(self) -> SharedMemory:
-        """Room for all gradients and for some of the state."""
-        parts = StateParts(self._state)
-        largest = max(parts.size_bytes(index) for index in range(len(parts)))
-        return SharedMemory(parts.gradient_bytes + max(STEP_BYTES, _MAX_TENSORS_PER_VALUE * largest))
 
     def _choose_source(self, view: View) -> str | None:
         """A source with the same shard: another for each newcomer, and rank 0, which is busiest, last."""
@@ -225,16 +223,13 @@ class Newcomer:
                 if not self._is_whole:
                     raise LinkLostError(f"{source} has left")
                 return
-            self._take(message, parts, packet, link)
-
-    def _take(self, message: dict[str, Any], parts: StateParts, packet: Packet, link: Link) -> None:
-        if message["kind"] == "update":
-            # Until the rest comes again, schedules and positions are those before this update.
-            self._is_whole = False
-            parts.update(message, packet)
-        else:
-            self._take_state(message, parts, packet)
-        link.say_done()
+            if message["kind"] == "update":
+                # Until the rest comes again, schedules and positions are those before this update.
+                self._is_whole = False
+                parts.update(message, packet)
+            else:
+                self._take_state(message, parts, packet)
+            link.say_done()
 
     def _take_state(self, message: dict[str, Any], parts: StateParts, packet: Packet) -> None:
         if message["layout"] != parts.layout:

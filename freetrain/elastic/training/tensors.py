@@ -134,7 +134,8 @@ def _receiver(header: Any, known: Any, mesh: Callable[[], DeviceMesh]) -> torch.
     fits = isinstance(known, torch.Tensor) and list(known.shape) == shape and str(known.dtype) == name
     fits = fits and is_sharded(known) == (kind == _SHARDED)
     if fits:
-        return known if kind == _SHARDED else known.detach()
+        own: torch.Tensor = known if kind == _SHARDED else known.detach()
+        return own
     dtype = getattr(torch, name.removeprefix("torch."))
     if kind == _TENSOR:
         return torch.empty(shape, dtype=dtype, device=where)
