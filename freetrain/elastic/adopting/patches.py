@@ -48,12 +48,6 @@ _EXCHANGES = (
 )
 
 
-def patch(adoption: Adoption) -> None:
-    """Let torch work for this adoption, in this process, for good."""
-    for owner, name, replacement in patches(adoption):
-        setattr(owner, name, replacement(getattr(owner, name)))
-
-
 def patches(adoption: Adoption) -> Iterable[Patch]:
     """Each replaced attribute, with what makes its replacement from the original."""
     yield dist, "init_process_group", lambda _: _init_process_group

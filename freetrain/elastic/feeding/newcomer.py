@@ -118,22 +118,18 @@ def _step_with_zeros(optimizer: torch.optim.Optimizer) -> None:
         for group in optimizer.param_groups:
             # In its own type: with capturable=True it may be a tensor.
             group["lr"] = group["lr"] * 0
-        _clip([parameter for parameter in parameters if is_sharded(parameter)])
+        # Clip as scripts do; the norm is a sum over the workers of the replica.
+        if sharded := [parameter for parameter in parameters if is_sharded(parameter)]:
+            try:
+                torch.nn.utils.clip_grad_norm_(sharded, 1.0)
+            except RuntimeError as error:
+                raise lost_replica() from error
         optimizer.step()
     finally:
         for parameter in parameters:
             parameter.grad = None
         optimizer.state.clear()
         set_hyperparameters(before, optimizer)
-
-
-def _clip(sharded: list[torch.Tensor]) -> None:
-    """Clip as scripts do; the norm is a sum over the workers of the replica."""
-    try:
-        if sharded:
-            torch.nn.utils.clip_grad_norm_(sharded, 1.0)
-    except RuntimeError as error:
-        raise lost_replica() from error
 
 
 class Newcomer:

@@ -41,9 +41,7 @@ class Updates:
 
     Args:
         rounds: of steps that each rank makes by itself; None: gradients are added up for each step.
-        scaling: lets learning rates follow steps that grow with the world.
         share_buffers: give all ranks rank 0's buffers (running means and the like) with each step's first update.
-        on_step: called after every completed step.
     """
 
     def __init__(

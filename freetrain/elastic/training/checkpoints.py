@@ -90,8 +90,16 @@ class Checkpoints:
 
     def _load(self, path: Path) -> tuple[dict[str, Any] | None, str]:
         """The state, or why it cannot be had."""
-        if reason := why_distrusted(path) or _why_corrupt(path):
+        if reason := why_distrusted(path):
             return None, reason
+        try:
+            # Every byte is checked against its checksum.
+            with zipfile.ZipFile(path) as archive:
+                damaged = archive.testzip()
+        except (OSError, zipfile.BadZipFile) as error:
+            return None, f"{path} is not whole ({error})"
+        if damaged:
+            return None, f"{path} is damaged at {damaged}"
         try:
             # A checkpoint is data: loading it must not run code (weights_only).
             return torch.load(path, weights_only=True, map_location="cpu"), ""
@@ -123,16 +131,6 @@ def why_unwritable(error: BaseException | None) -> str | None:
     while error is not None and not isinstance(error, OSError):
         error = error.__context__
     return error.strerror if error else None
-
-
-def _why_corrupt(path: Path) -> str | None:
-    """Reason why the file is not a whole checkpoint, every byte checked against its checksum; None: it is."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            damaged = archive.testzip()
-    except (OSError, zipfile.BadZipFile) as error:
-        return f"{path} is not whole ({error})"
-    return f"{path} is damaged at {damaged}" if damaged else None
 
 
 class StateCopy:

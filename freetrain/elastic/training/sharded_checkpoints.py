@@ -103,7 +103,6 @@ class ShardedCheckpoints(Checkpoints):
     # -- reading
 
     def _load(self, path: Path) -> tuple[dict[str, Any] | None, str]:
-        """The state, or why it cannot be had."""
         reason = _why_distrusted(path)
         rest: dict[str, Any] = {}
         if reason is None:

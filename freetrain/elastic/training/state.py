@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
@@ -74,8 +74,9 @@ class TrainingState:
     def capture(self) -> dict[str, Any]:
         """The state; tensors are the live ones, not copies."""
         optimizers = {str(place): optimizer.state_dict() for place, optimizer in enumerate(self.optimizers)}
-        captured = {**self._progress(), "model": dict(self.module.state_dict()), "optimizer": optimizers}
-        return cast("dict[str, Any]", with_plain_numbers(captured))
+        return with_plain_numbers(
+            {**self._progress(), "model": dict(self.module.state_dict()), "optimizer": optimizers}
+        )
 
     def check(self) -> None:
         """Raises InputError if the script carries along what newcomers and checkpoints cannot have."""
@@ -141,8 +142,8 @@ class TrainingState:
         parameters = {name for name, _ in self.module.named_parameters(remove_duplicate=False)}
         model = self.module.state_dict()
         rest = {name: value for name, value in model.items() if name not in parameters}
-        captured = {**self._progress(), "model": rest, "groups": hyperparameters(*self.optimizers)}
-        return cast("dict[str, Any]", with_plain_numbers(captured))
+        groups = hyperparameters(*self.optimizers)
+        return with_plain_numbers({**self._progress(), "model": rest, "groups": groups})
 
     def restore_rest(self, rest: dict[str, Any]) -> None:
         """Go on from there, with the parameters that belong to it."""

@@ -100,14 +100,15 @@ def attach_tensors(
     return _with_leaves(skeleton, tensor_of), contents
 
 
-def with_plain_numbers(value: Any) -> Any:
-    """The value, NumPy's numbers in it as Python's own: rates are often such, and checkpoints cannot hold them."""
+def with_plain_numbers(state: dict[str, Any]) -> dict[str, Any]:
+    """The state, NumPy's numbers in it as Python's own: rates are often such, and checkpoints cannot hold them."""
 
     def plain(leaf: Any, _: str) -> Any:
         is_of_numpy = type(leaf).__module__ == "numpy" and getattr(leaf, "ndim", None) == 0
         return leaf.item() if is_of_numpy else leaf
 
-    return _with_leaves(value, plain)
+    copied: dict[str, Any] = _with_leaves(state, plain)
+    return copied
 
 
 def _with_leaves(value: Any, to: Callable[[Any, str], Any], place: str = "") -> Any:
