@@ -19,6 +19,6 @@ The end of the script is the end of the training. A script of another form ends 
 ``NOT_ADOPTED_STATUS``, and the agents go on in restart mode.
 
 Files, in reading order: ``adoption.py`` (the phases), ``adopted_loop.py`` (the loop that the script does not know
-of, and which samples are whose), ``counts.py`` (numbers in the script's variables), ``patches.py`` (what of torch
-is replaced), ``__main__.py`` (runs the script).
+of), ``samplers.py`` (which samples are whose), ``counts.py`` (numbers in the script's variables), ``patches.py``
+(what of torch is replaced), ``__main__.py`` (runs the script).
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from freetrain.elastic.adopting.adoption import Adoption
-from freetrain.elastic.adopting.patches import patch
+from freetrain.elastic.adopting.patches import patches
 from freetrain.elastic.errors import ODD_STATUS, Departed, NotAdoptedError, as_exit
 from freetrain.elastic.on_disk.directory import TrainerDirectory, trainer_from_environment
 from freetrain.elastic.on_node.template import run_script
@@ -15,7 +15,9 @@ from freetrain.errors import FreetrainError
 def main() -> None:
     """Run the script of the command line; its end is that of the training."""
     adoption = Adoption()
-    patch(adoption)
+    # Torch works for this adoption, in this process, for good.
+    for owner, name, replacement in patches(adoption):
+        setattr(owner, name, replacement(getattr(owner, name)))
     try:
         try:
             run_script(sys.argv[1:])

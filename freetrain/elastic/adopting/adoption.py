@@ -16,8 +16,9 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader
 
-from freetrain.elastic.adopting.adopted_loop import AdoptedLoop, WholeOrder, divided_by, epoch_set, part_of
+from freetrain.elastic.adopting.adopted_loop import AdoptedLoop
 from freetrain.elastic.adopting.counts import ScriptCounts
+from freetrain.elastic.adopting.samplers import WholeOrder, divided_by, epoch_set, part_of
 from freetrain.elastic.errors import EVICTED_STATUS, Departed, NotAdoptedError
 from freetrain.elastic.membership.identity import MAIN_VARIABLE
 from freetrain.elastic.on_disk.directory import TrainerDirectory, trainer_from_environment
@@ -228,7 +229,9 @@ class Adoption:
             raise NotAdoptedError("it trains with several loaders")
         if self._loop is None:
             # Joins only in the epoch of the others: nobody waits while it rehearses the ones before.
-            if epoch < epoch_of_others():
+            root = trainer_from_environment()
+            epoch_of_others = TrainerDirectory.open(root).epoch() if root is not None else 0
+            if epoch < epoch_of_others:
                 return False
             self._loop = self._join(loader, epoch)
         if epoch < self._loop.epoch:
@@ -346,12 +349,6 @@ def modules_beside(
     inner = {child for module in there for child in module.modules() if child is not module}
     beside = (ModuleBeside(module, trained) for module in there if module not in inner)
     return [module for module in beside if module.state_dict()]
-
-
-def epoch_of_others() -> int:
-    """The epoch in which the others train, or a bit before; 0 where nobody trains."""
-    root = trainer_from_environment()
-    return TrainerDirectory.open(root).epoch() if root is not None else 0
 
 
 def await_main() -> None:

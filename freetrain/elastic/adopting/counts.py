@@ -60,11 +60,9 @@ class ScriptCounts:
         """The script asks for a batch with which a step of the training begins."""
         self._note()
         self._given = None
-        if self._is_training:
-            self._check_loops()
-
-    def _check_loops(self) -> None:
-        """Refuse numbers that only an iterator knows: they cannot be put back, nor can a newcomer get them."""
+        if not self._is_training:
+            return
+        # Numbers that only an iterator knows cannot be put back, nor can a newcomer get them.
         for name, value in self._at_most.items():
             if self._values.get(name, value) > value:
                 variable = name.rpartition(".")[2]
@@ -179,29 +177,23 @@ def frames() -> list[FrameType]:
 def loop_variables() -> list[str]:
     """Names of the numbers that the ``for`` statements under way have set, by iterators of their own."""
     return [
-        f"{depth}.{frame.f_code.co_name}.{loop.variable}"
+        f"{depth}.{frame.f_code.co_name}.{variable}"
         for depth, frame in enumerate(frames())
-        for loop in _loops_in(frame.f_code.co_filename)
-        if frame.f_lineno in loop.lines and type(frame.f_locals.get(loop.variable)) is int
+        for lines, variable in _loops_in(frame.f_code.co_filename)
+        if frame.f_lineno in lines and type(frame.f_locals.get(variable)) is int
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _ForLoop:
-    lines: range
-    variable: str
-
-
 @cache
-def _loops_in(file: str) -> list[_ForLoop]:
-    """The ``for`` statements of a file, one for each variable; none if it cannot be read."""
+def _loops_in(file: str) -> list[tuple[range, str]]:
+    """Lines and variable of the ``for`` statements of a file, one for each variable; none if it cannot be read."""
     try:
         nodes = list(ast.walk(ast.parse("".join(linecache.getlines(file)))))
     except (SyntaxError, ValueError):
         return []
     loops = [node for node in nodes if isinstance(node, ast.For)]
     return [
-        _ForLoop(range(loop.lineno, (loop.end_lineno or loop.lineno) + 1), target.id)
+        (range(loop.lineno, (loop.end_lineno or loop.lineno) + 1), target.id)
         for loop in loops
         for target in ast.walk(loop.target)
         if isinstance(target, ast.Name)

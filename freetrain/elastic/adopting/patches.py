@@ -18,9 +18,9 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim.lr_scheduler import ChainedScheduler, LRScheduler, ReduceLROnPlateau, SequentialLR
 from torch.utils.data import DataLoader
 
-from freetrain.elastic.adopting.adopted_loop import note_loader
 from freetrain.elastic.adopting.adoption import Adoption
 from freetrain.elastic.adopting.counts import numbered
+from freetrain.elastic.adopting.samplers import note_loader
 from freetrain.elastic.errors import NotAdoptedError
 from freetrain.elastic.worlds.groups import form_alone
 
@@ -46,12 +46,6 @@ _EXCHANGES = (
     *("all_reduce", "reduce", "broadcast", "all_gather", "all_gather_into_tensor", "gather", "scatter"),
     *("reduce_scatter", "reduce_scatter_tensor", "all_to_all", "all_to_all_single"),
 )
-
-
-def patch(adoption: Adoption) -> None:
-    """Let torch work for this adoption, in this process, for good."""
-    for owner, name, replacement in patches(adoption):
-        setattr(owner, name, replacement(getattr(owner, name)))
 
 
 def patches(adoption: Adoption) -> Iterable[Patch]:

@@ -161,7 +161,8 @@ class Permutation:
         self._size = size
         bits = max(_MIN_BITS, (size - 1).bit_length())
         self._low_bits, self._high_bits = bits - bits // 2, bits // 2
-        self._keys = [_number(f"{key}/{turn}") for turn in range(_ROUNDS)]
+        hashes = [hashlib.blake2b(f"{key}/{turn}".encode(), digest_size=8) for turn in range(_ROUNDS)]
+        self._keys = [int.from_bytes(hashed.digest(), "big", signed=True) for hashed in hashes]
 
     def places(self, start: int, stop: int) -> torch.Tensor:
         """The numbers at these places."""
@@ -177,20 +178,12 @@ class Permutation:
         low_bits, high_bits = self._low_bits, self._high_bits
         high, low = values >> low_bits, values & ((1 << low_bits) - 1)
         for key in self._keys:
-            high, low = low, high ^ (_mix(low, key) & ((1 << high_bits) - 1))
+            # Thirty-one bits (and a sign) that depend on all bits of the half and the key.
+            mixed = (low ^ key) * _FIRST
+            mixed = ((mixed ^ (mixed >> 29)) * _SECOND) >> 33
+            high, low = low, high ^ (mixed & ((1 << high_bits) - 1))
             low_bits, high_bits = high_bits, low_bits
         return (high << low_bits) | low
-
-
-def _mix(values: torch.Tensor, key: int) -> torch.Tensor:
-    """Thirty-one bits (and a sign) that depend on all bits of the values and the key."""
-    mixed = (values ^ key) * _FIRST
-    mixed = (mixed ^ (mixed >> 29)) * _SECOND
-    return mixed >> 33
-
-
-def _number(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big", signed=True)
 
 
 @dataclass(frozen=True, slots=True)

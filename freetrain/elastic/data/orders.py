@@ -109,11 +109,8 @@ class _Listed:
 
     def __call__(self, epoch: int) -> Sequence[int]:
         # Kept for the epoch: pieces of the order are asked for one by one, and listing a sampler may take seconds.
-        if epoch != self._epoch:
-            self._epoch, self._ids = epoch, self._list(epoch)
-        return self._ids
-
-    def _list(self, epoch: int) -> list[int]:
+        if epoch == self._epoch:
+            return self._ids
         if hasattr(self._sampler, "set_epoch"):
             self._sampler.set_epoch(epoch)
         with same_random_numbers(self._seed, epoch):
@@ -126,6 +123,7 @@ class _Listed:
                 f"the sampler has a length of {len(self._sampler)}, and epoch {epoch} has {len(ids)} samples.",
                 "All epochs have to be as long as the sampler says.",
             )
+        self._epoch, self._ids = epoch, ids
         return ids
 
 

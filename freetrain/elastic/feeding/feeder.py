@@ -14,7 +14,8 @@ from freetrain.elastic.feeding.link import FeedError, FeedOffer, Link, let_go
 from freetrain.elastic.feeding.parts import Packet, StateParts
 from freetrain.elastic.membership.session import Session
 from freetrain.elastic.on_disk.members import Generation, from_document
-from freetrain.elastic.training.state import TrainingState, detach_tensors, hyperparameters
+from freetrain.elastic.training.state import TrainingState, hyperparameters
+from freetrain.elastic.training.tensors import detach_tensors
 from freetrain.elastic.worlds.exchange import bytes_of
 
 log = logging.getLogger(__name__)
@@ -155,7 +156,13 @@ class Feed:
             raise FeedError("something in also={...} is sharded")
         start = self._packet.used_bytes
         parts = []
-        while self._arrived < len(self._parts) and self._fits(start):
+        while self._arrived < len(self._parts):
+            size_bytes, spent = self._parts.size_bytes(self._arrived), self._packet.used_bytes - start
+            if not spent and size_bytes > self._packet.room_bytes:
+                raise FeedError("the newcomer has no room for what the optimizer keeps for a parameter")
+            # One more at least after each step.
+            if spent and spent + size_bytes > min(STEP_BYTES, spent + self._packet.room_bytes):
+                break
             parts.append(self._parts.put(self._arrived, self._packet))
             self._arrived += 1
         is_whole = self._arrived == len(self._parts)
@@ -169,13 +176,6 @@ class Feed:
         held = [self._link, self._packet]
         del self._link, self._packet
         let_go(held)
-
-    def _fits(self, start: int) -> bool:
-        """Whether one more is to be sent after this step: the first one always."""
-        size_bytes, spent = self._parts.size_bytes(self._arrived), self._packet.used_bytes - start
-        if not spent and size_bytes > self._packet.room_bytes:
-            raise FeedError("the newcomer has no room for what the optimizer keeps for a parameter")
-        return not spent or spent + size_bytes <= min(STEP_BYTES, spent + self._packet.room_bytes)
 
     def _check_versions(self) -> None:
         if self._versions != self._parts.versions():

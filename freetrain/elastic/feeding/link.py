@@ -130,7 +130,9 @@ class SharedMemory:
     """
 
     def __init__(self, size_bytes: int) -> None:
-        if size_bytes > _available_bytes():  # beyond that the kernel ends processes, this or another one
+        facts = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+        # Without swapping; beyond that the kernel ends processes, this or another one.
+        if size_bytes > 1024 * int(facts["MemAvailable"].split()[0]):
             raise FeedError(f"no memory for {size_bytes / 1e6:.0f} MB")
         self.size_bytes = size_bytes
         self.descriptor = os.memfd_create("freetrain-feed", os.MFD_CLOEXEC)
@@ -167,12 +169,6 @@ def memory_of(pid: int, descriptor: int, size_bytes: int) -> mmap.mmap:
             os.close(handle)
     except (OSError, ValueError) as error:
         raise FeedError(f"the newcomer's memory is not to be had: {error}") from error
-
-
-def _available_bytes() -> int:
-    """Memory of this machine that can be had without swapping."""
-    facts = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
-    return 1024 * int(facts["MemAvailable"].split()[0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,13 +18,8 @@ from freetrain.elastic.feeding.link import FeedError, Link, LinkLostError, Liste
 from freetrain.elastic.feeding.parts import Packet, StateParts
 from freetrain.elastic.membership.session import Session
 from freetrain.elastic.on_disk.next_generation import View
-from freetrain.elastic.training.state import (
-    TrainingState,
-    hyperparameters,
-    is_sharded,
-    parameters_in,
-    set_hyperparameters,
-)
+from freetrain.elastic.training.state import TrainingState, hyperparameters, parameters_in, set_hyperparameters
+from freetrain.elastic.training.tensors import is_sharded
 from freetrain.elastic.worlds.exchange import bytes_of
 from freetrain.elastic.worlds.replica import lost_replica
 from freetrain.errors import InputError
@@ -123,22 +118,18 @@ def _step_with_zeros(optimizer: torch.optim.Optimizer) -> None:
         for group in optimizer.param_groups:
             # In its own type: with capturable=True it may be a tensor.
             group["lr"] = group["lr"] * 0
-        _clip([parameter for parameter in parameters if is_sharded(parameter)])
+        # Clip as scripts do; the norm is a sum over the workers of the replica.
+        if sharded := [parameter for parameter in parameters if is_sharded(parameter)]:
+            try:
+                torch.nn.utils.clip_grad_norm_(sharded, 1.0)
+            except RuntimeError as error:
+                raise lost_replica() from error
         optimizer.step()
     finally:
         for parameter in parameters:
             parameter.grad = None
         optimizer.state.clear()
         set_hyperparameters(before, optimizer)
-
-
-def _clip(sharded: list[torch.Tensor]) -> None:
-    """Clip as scripts do; the norm is a sum over the workers of the replica."""
-    try:
-        if sharded:
-            torch.nn.utils.clip_grad_norm_(sharded, 1.0)
-    except RuntimeError as error:
-        raise lost_replica() from error
 
 
 class Newcomer:
@@ -159,7 +150,11 @@ class Newcomer:
         session.wait_for(lambda view: session.member.id in view.members, _FIRST_LOOK_S)
         try:
             if session.view.current:
-                with contextlib.closing(self._memory()) as memory:
+                parts = StateParts(self._state)
+                # Room for all gradients and for some of the state.
+                largest = max(parts.size_bytes(index) for index in range(len(parts)))
+                size_bytes = parts.gradient_bytes + max(STEP_BYTES, _MAX_TENSORS_PER_VALUE * largest)
+                with contextlib.closing(SharedMemory(size_bytes)) as memory:
                     self._be_fed(memory)
         except FeedError as error:
             log.warning("not fed by another member (%s): the state comes by broadcast, while all wait", error)
@@ -186,12 +181,6 @@ class Newcomer:
                     raise
                 log.info("fed no more (%s): trying another member", error)
                 self._await_loss(source)
-
-    def _memory(self) -> SharedMemory:
-        """Room for all gradients and for some of the state."""
-        parts = StateParts(self._state)
-        largest = max(parts.size_bytes(index) for index in range(len(parts)))
-        return SharedMemory(parts.gradient_bytes + max(STEP_BYTES, _MAX_TENSORS_PER_VALUE * largest))
 
     def _choose_source(self, view: View) -> str | None:
         """A source with the same shard: another for each newcomer, and rank 0, which is busiest, last."""
@@ -230,16 +219,13 @@ class Newcomer:
                 if not self._is_whole:
                     raise LinkLostError(f"{source} has left")
                 return
-            self._take(message, parts, packet, link)
-
-    def _take(self, message: dict[str, Any], parts: StateParts, packet: Packet, link: Link) -> None:
-        if message["kind"] == "update":
-            # Until the rest comes again, schedules and positions are those before this update.
-            self._is_whole = False
-            parts.update(message, packet)
-        else:
-            self._take_state(message, parts, packet)
-        link.say_done()
+            if message["kind"] == "update":
+                # Until the rest comes again, schedules and positions are those before this update.
+                self._is_whole = False
+                parts.update(message, packet)
+            else:
+                self._take_state(message, parts, packet)
+            link.say_done()
 
     def _take_state(self, message: dict[str, Any], parts: StateParts, packet: Packet) -> None:
         if message["layout"] != parts.layout:

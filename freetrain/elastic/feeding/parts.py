@@ -10,15 +10,8 @@ from typing import Any, TypeAlias
 import torch
 
 from freetrain.elastic.feeding.link import FeedError
-from freetrain.elastic.training.state import (
-    TrainingState,
-    is_sharded,
-    layout_of,
-    local,
-    parameters_in,
-    set_hyperparameters,
-    with_local,
-)
+from freetrain.elastic.training.state import TrainingState, layout_of, parameters_in, set_hyperparameters
+from freetrain.elastic.training.tensors import is_sharded, local, with_local
 from freetrain.elastic.worlds.calls import digest_of
 from freetrain.elastic.worlds.exchange import bytes_of
 
@@ -103,7 +96,10 @@ class StateParts:
             mine.copy_(value)
         known: dict[str, Any] = dict(part["plain"])
         for name, slot in part["slots"].items():
-            own = _own(packet, slot, mine)
+            sent, device = packet.at(slot), "cpu" if slot[3] == "cpu" else mine.device
+            # What has the parameter's shape also has its order in memory.
+            like = mine.detach() if sent.shape == mine.shape else sent
+            own = torch.empty_like(like, dtype=sent.dtype, device=device).copy_(sent)
             known[name] = with_local(parameter, own) if name in part["sharded"] and is_sharded(parameter) else own
         if parameter in self._optimizer_of:
             state = self._optimizer_of[parameter].state
@@ -118,7 +114,12 @@ class StateParts:
             raise FeedError("the source has another number of groups of parameters")
         set_hyperparameters(groups, optimizer)
         for index, slot in message["gradients"].items():
-            self.parameters[index].grad = _gradient(packet.at(slot), self.parameters[index])
+            sent, parameter = packet.at(slot), self.parameters[index]
+            mine = local(parameter)
+            # In the parameter's order of memory, as optimizers may rely on it.
+            is_plain = mine.device.type == "cpu" and mine.is_contiguous()
+            gradient = sent if is_plain else torch.empty_like(mine).copy_(sent)
+            parameter.grad = with_local(parameter, gradient) if is_sharded(parameter) else gradient
         try:
             optimizer.step()
         finally:
@@ -135,21 +136,6 @@ class StateParts:
 
     def _known_tensors(self, index: int) -> list[torch.Tensor]:
         return [value for value in self._known(index).values() if isinstance(value, torch.Tensor)]
-
-
-def _gradient(sent: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
-    """The gradient as it was sent, in the parameter's order of memory, as optimizers may rely on it."""
-    mine = local(parameter)
-    plain = mine.device.type == "cpu" and mine.is_contiguous()
-    gradient = sent if plain else torch.empty_like(mine).copy_(sent)
-    return with_local(parameter, gradient) if is_sharded(parameter) else gradient
-
-
-def _own(packet: Packet, slot: Slot, parameter: torch.Tensor) -> torch.Tensor:
-    """A tensor of the slot's content; what has the parameter's shape also has its order in memory."""
-    sent, device = packet.at(slot), "cpu" if slot[3] == "cpu" else parameter.device
-    like = parameter.detach() if sent.shape == parameter.shape else sent
-    return torch.empty_like(like, dtype=sent.dtype, device=device).copy_(sent)
 
 
 class Packet:

@@ -11,7 +11,8 @@ import torch
 from freetrain.elastic.data.batching import StepBatches
 from freetrain.elastic.errors import LostRankError
 from freetrain.elastic.script.adascale import AdaScale
-from freetrain.elastic.training.state import is_sharded, local, parameters_in
+from freetrain.elastic.training.state import parameters_in
+from freetrain.elastic.training.tensors import is_sharded, local
 from freetrain.elastic.training.training import ElasticTraining
 from freetrain.elastic.worlds.calls import PendingCalls, digest_of
 from freetrain.elastic.worlds.exchange import (
@@ -144,7 +145,10 @@ class Gradients:
             add_up_tensors([local(shard.grad) for shard in self._shards], self._world.peers)
             # The sum of all ranks' words: 0 where each has gradients where it had some before.
             if self._packs[-1].flat[-1] != 0:
-                self._compare_presence()
+                # Find out, with the other ranks, which parameters have a gradient on no rank.
+                here = [float(place not in self._none_here) for place in range(len(self._parameters))]
+                present = self._world.sum(here)
+                self._none_anywhere = frozenset(place for place, ranks in enumerate(present) if not ranks)
             for place in self._none_anywhere:
                 self._parameters[place].grad = None
         for pack in self._packs:
@@ -207,20 +211,16 @@ class Gradients:
         if self._begun < len(self._packs):
             pack.flat = flatten(pack.gradients)
         else:
-            self._add_word(pack)
+            for parameter in self._shards:
+                self._weighted(parameter)
+            is_otherwise = float(self._none_here != self._none_anywhere)
+            like = pack.gradients[0] if pack.gradients else self._parameters[0]
+            word = torch.full((1,), is_otherwise, dtype=like.dtype, device=like.device)
+            # In the memory of the step before: new memory costs as much as filling it.
+            room = pack.flat if pack.flat.numel() else word.new_empty(0)
+            torch.cat([*(gradient.reshape(-1) for gradient in pack.gradients), word], out=room)
+            pack.flat = room
         pack.finish = self._world.start_add_up([pack.flat])
-
-    def _add_word(self, last: _Pack) -> None:
-        """Put its gradients side by side, and then whether some are here that were not, or the reverse."""
-        for parameter in self._shards:
-            self._weighted(parameter)
-        is_otherwise = float(self._none_here != self._none_anywhere)
-        like = last.gradients[0] if last.gradients else self._parameters[0]
-        word = torch.full((1,), is_otherwise, dtype=like.dtype, device=like.device)
-        # In the memory of the step before: new memory costs as much as filling it.
-        room = last.flat if last.flat.numel() else word.new_empty(0)
-        torch.cat([*(gradient.reshape(-1) for gradient in last.gradients), word], out=room)
-        last.flat = room
 
     def _weighted(self, parameter: torch.Tensor) -> torch.Tensor:
         if parameter.grad is None and parameter not in self._aside:
@@ -229,12 +229,6 @@ class Gradients:
         if parameter in self._aside:
             parameter.grad.add_(self._aside[parameter])
         return parameter.grad
-
-    def _compare_presence(self) -> None:
-        """Find out, with the other ranks, which parameters have a gradient on no rank."""
-        here = [float(place not in self._none_here) for place in range(len(self._parameters))]
-        present = self._world.sum(here)
-        self._none_anywhere = frozenset(place for place, ranks in enumerate(present) if not ranks)
 
 
 def parameters_of(optimizer: torch.optim.Optimizer) -> Iterable[torch.Tensor]:

@@ -24,7 +24,8 @@ from freetrain.elastic.script.local_steps import LocalSteps, Rounds
 from freetrain.elastic.script.sharding import check_sharding
 from freetrain.elastic.script.updates import Updates
 from freetrain.elastic.training.records import RecordOptions
-from freetrain.elastic.training.state import Stateful, TrainingState, is_sharded
+from freetrain.elastic.training.state import Stateful, TrainingState
+from freetrain.elastic.training.tensors import is_sharded
 from freetrain.elastic.training.training import ElasticTraining
 from freetrain.elastic.worlds.device import device_of
 from freetrain.elastic.worlds.exchange import decode_all, encode, gather_announced
@@ -108,7 +109,9 @@ class Loop:
         order = BatchOrder.of(data, batch, seed, shuffle=shuffle, drop_last=drop_last)
         sampler = order.sampler(epochs, seed)
         drawing = self._drawing = self._read(order, data, sampler)
-        optimizers = _optimizers_in(optimizer)
+        given: Sequence[Any] = [optimizer] if isinstance(optimizer, torch.optim.Optimizer) else optimizer
+        # The ones inside, where Hugging Face's accelerate has wrapped them: these make the updates.
+        optimizers = [wrapped.optimizer if _is_prepared(wrapped) else wrapped for wrapped in given]
         module = model if isinstance(model, torch.nn.Module) else torch.nn.ModuleList(model)
         _check(module, optimizers, also.values(), local, scaling)
         rounds = None if local is None else Rounds(local, parameters_of(optimizers[0]))
@@ -144,7 +147,11 @@ class Loop:
                 self._drawing.restart()
                 yield self.state.sampler.epoch
                 self._end_epoch()
-            self._await_all()
+            # Nobody ends before all have come to the end: the rank that is to record it may be lost on the way.
+            if training.settle():
+                self._begin_world()
+            while not training.meets_all():
+                self._enter_world()
             training.finish()
 
     def first_time(self) -> bool:
@@ -285,27 +292,25 @@ class Loop:
 
     def take(self) -> tuple[int, Any] | None:
         """This rank's part of the next batch and its number in the epoch; None at the end of the epoch."""
-        with self._training.ending_the_process():
-            return self._take()
-
-    def _take(self) -> tuple[int, Any] | None:
-        if not self._is_in_epochs:
-            raise InputError("run.batches gives batches only within 'for epoch in run.epochs():'.")
-        if self._updates.is_complete:
-            self._conclude()
-        self._is_catching_up, self.state.is_begun = False, True
-        if self._training.broke_with is not None:  # while the script itself exchanged something
-            self._enter_world()
-        if self._training.settle():
-            self._begin_world()
-        while not self._training.over:
-            taken = self._updates.next_batch()
-            if taken is not None or not self._updates.count:
-                if taken is not None and self._overlaps:
-                    self._updates.begin_backward()
-                return taken
-            # The epoch ends within a round of steps, whose batches come again if it is lost.
-            self._conclude()
+        training, updates = self._training, self._updates
+        with training.ending_the_process():
+            if not self._is_in_epochs:
+                raise InputError("run.batches gives batches only within 'for epoch in run.epochs():'.")
+            if updates.is_complete:
+                self._conclude()
+            self._is_catching_up, self.state.is_begun = False, True
+            if training.broke_with is not None:  # while the script itself exchanged something
+                self._enter_world()
+            if training.settle():
+                self._begin_world()
+            while not training.over:
+                taken = updates.next_batch()
+                if taken is not None or not updates.count:
+                    if taken is not None and self._overlaps:
+                        updates.begin_backward()
+                    return taken
+                # The epoch ends within a round of steps, whose batches come again if it is lost.
+                self._conclude()
         return None
 
     def _conclude(self) -> None:
@@ -361,13 +366,6 @@ class Loop:
         else:
             self._training.lose_step(error)
 
-    def _await_all(self) -> None:
-        """Nobody ends before all have come to the end: the rank that is to record it may be lost on the way."""
-        if self._training.settle():
-            self._begin_world()
-        while not self._training.meets_all():
-            self._enter_world()
-
     def _end_epoch(self) -> None:
         """The script asks for the next epoch, with which workers begin that join now."""
         stays = not self._updates.count or self._updates.conclude()
@@ -406,15 +404,9 @@ class Batches:
         return self._drawing.batches_per_epoch(lambda: self._loop.world_size)
 
     def __iter__(self) -> Iterator[Any]:
-        """Batch by batch."""
-        self._look_for_zip()
-        for _, batch in self.numbered():
-            yield batch
-
-    def _look_for_zip(self) -> None:
-        """Whether the script reads something else beside it, of which each rank would read all."""
-        # Two frames up: the generator of __iter__, then the one that iterates.
-        caller = sys._getframe(2)
+        """Batch by batch; warns of what the script reads beside it, of which each rank would read all."""
+        # One frame up from this generator: what iterates over it.
+        caller = sys._getframe(1)
         line = linecache.getline(caller.f_code.co_filename, caller.f_lineno)
         if not self._has_warned and _ZIP.search(line):
             self._has_warned = True
@@ -424,6 +416,8 @@ class Batches:
                 caller.f_code.co_filename,
                 caller.f_lineno,
             )
+        for _, batch in self.numbered():
+            yield batch
 
     def numbered(self) -> Iterator[tuple[int, Any]]:
         """Batches with numbers, in place of ``enumerate``: the same on all ranks, also in a repeated step."""
@@ -444,12 +438,6 @@ class RankLog(logging.LoggerAdapter[logging.Logger]):
 
 
 # -- what the script gave: checked, unwrapped, carried along
-
-
-def _optimizers_in(given: torch.optim.Optimizer | Sequence[torch.optim.Optimizer]) -> list[torch.optim.Optimizer]:
-    """The optimizers that make the updates: the one inside, where Hugging Face's accelerate has wrapped it."""
-    optimizers: Sequence[Any] = [given] if isinstance(given, torch.optim.Optimizer) else given
-    return [optimizer.optimizer if _is_prepared(optimizer) else optimizer for optimizer in optimizers]
 
 
 def _is_prepared(wrapped: object) -> bool:

@@ -64,7 +64,15 @@ class Run(Loop):
                 self._latest = step = Step(self, self._drawing.taken[-1], passes)
                 yield step
                 step.check_done()
-                self._complete()
+                with self._training.ending_the_process():
+                    if self._updates.lost is None:
+                        self.sync()
+                    if self._updates.lost is None and self._before_update is not None:
+                        self._before_update(self.state.module)
+                    for optimizer in self.state.optimizers:
+                        optimizer.step()
+                        optimizer.zero_grad(set_to_none=True)
+                    self._conclude()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -73,18 +81,6 @@ class Run(Loop):
         if isinstance(error, Exception) and self._latest is not None:
             self._latest.explain(error)
         super().__exit__(kind, error, trace)
-
-    def _complete(self) -> None:
-        """Apply the step."""
-        with self._training.ending_the_process():
-            if self._updates.lost is None:
-                self.sync()
-            if self._updates.lost is None and self._before_update is not None:
-                self._before_update(self.state.module)
-            for optimizer in self.state.optimizers:
-                optimizer.step()
-                optimizer.zero_grad(set_to_none=True)
-            self._conclude()
 
     def _read(self, order: BatchOrder, data: Any, sampler: Sampler) -> StepBatches:
         return DrawnPasses(self._loader, sampler, order.batch, self._at_most)

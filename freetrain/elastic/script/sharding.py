@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from freetrain.elastic.membership.identity import (
 from freetrain.elastic.on_disk.directory import TrainerDirectory, trainer_from_environment
 from freetrain.elastic.on_disk.members import LOCAL_RANK_VARIABLE, LOCAL_WORLD_SIZE_VARIABLE
 from freetrain.elastic.timeouts import Timeouts
-from freetrain.elastic.training.state import is_sharded, sharded_modules
+from freetrain.elastic.training.tensors import is_sharded
 from freetrain.elastic.worlds.device import device
 from freetrain.elastic.worlds.guarded_store import GuardedStore, StoreServer
 from freetrain.elastic.worlds.replica import this_replica
@@ -111,7 +112,7 @@ def check_sharding(module: torch.nn.Module, also: Iterable[object] = ()) -> None
     """
     replica = this_replica()
     sharded = [parameter for parameter in module.parameters() if is_sharded(parameter)]
-    managed = {id(parameter) for part in sharded_modules(module) for parameter in part.parameters()}
+    managed = {id(parameter) for part in _sharded_modules(module) for parameter in part.parameters()}
     if sharded and not replica.is_joined:
         raise InputError(
             "the model is sharded over process groups that elastic trainings do not know.",
@@ -132,7 +133,7 @@ def check_sharding(module: torch.nn.Module, also: Iterable[object] = ()) -> None
             "its own shard, and leave out other updates than the others.",
             "Use bfloat16, which needs none.",
         )
-    if not all(hasattr(part, "set_custom_reduce_scatter") for part in sharded_modules(module)):
+    if not all(hasattr(part, "set_custom_reduce_scatter") for part in _sharded_modules(module)):
         raise InputError(
             f"torch {torch.__version__} cannot weigh the gradients of sharded models.", "Use torch 2.13 or newer."
         )
@@ -146,13 +147,20 @@ def weigh_shards(module: torch.nn.Module, weight: Callable[[], float | None]) ->
     """
     if this_replica().shards == 1:
         return False
-    parts = list(sharded_modules(module))
+    parts = list(_sharded_modules(module))
     for part in parts:
         part.set_custom_reduce_scatter(_WeightedSum(weight))
         # FSDP would divide by the number of workers, or have NCCL do so within the sum.
         part.set_gradient_divide_factor(1.0)
         part.set_force_sum_reduction_for_comms(True)
     return bool(parts)
+
+
+def _sharded_modules(module: torch.nn.Module) -> Iterator[Any]:
+    """The parts of a model to which ``fully_shard`` was applied; does not import it."""
+    fsdp = sys.modules.get("torch.distributed.fsdp")
+    if fsdp is not None and hasattr(fsdp, "FSDPModule"):
+        yield from (part for part in module.modules() if isinstance(part, fsdp.FSDPModule))
 
 
 class _WeightedSum:

@@ -41,9 +41,7 @@ class Updates:
 
     Args:
         rounds: of steps that each rank makes by itself; None: gradients are added up for each step.
-        scaling: lets learning rates follow steps that grow with the world.
         share_buffers: give all ranks rank 0's buffers (running means and the like) with each step's first update.
-        on_step: called after every completed step.
     """
 
     def __init__(
@@ -79,20 +77,17 @@ class Updates:
         self._made_already: Beside | None = None
         self._begun: torch.optim.Optimizer | None = None
         self._adds_up_shards = weigh_shards(state.module, lambda: self._weight)
-        self._gradients = {optimizer: self._gradients_of(optimizer) for optimizer in state.optimizers}
+        self._gradients: dict[torch.optim.Optimizer, Gradients] = {}
         for optimizer in state.optimizers:
+            self._gradients[optimizer] = Gradients(
+                optimizer,
+                training,
+                drawing,
+                self._buffers,
+                adds_up_shards=self._adds_up_shards,
+                scaling=scaling if scaling is not None and scaling.follows(optimizer) else None,
+            )
             optimizer.register_step_pre_hook(self._before_update)
-
-    def _gradients_of(self, optimizer: torch.optim.Optimizer) -> Gradients:
-        scaling = self._scaling
-        return Gradients(
-            optimizer,
-            self._training,
-            self._drawing,
-            self._buffers,
-            adds_up_shards=self._adds_up_shards,
-            scaling=scaling if scaling is not None and scaling.follows(optimizer) else None,
-        )
 
     def _buffers(self) -> Iterable[torch.Tensor]:
         """Buffers that all ranks are to have alike after this update."""
@@ -129,9 +124,17 @@ class Updates:
         """This rank's part of one batch more for the step, and its number; None at the end of the epoch."""
         begins = not self.is_under_way
         drawn = self._drawing.next(self._training.world)
+        if drawn is None and not self.count:
+            # Batches at the end of an epoch after which no optimizer stepped take no part.
+            if self.is_under_way and self._state.sampler.position == 0:
+                raise InputError(
+                    "an epoch ended without a step of the optimizer that elastic.Loop was given.",
+                    "Give it the optimizers that the script steps, and step them within each epoch.",
+                )
+            if self.is_under_way:
+                self._state.clear_gradients()
+            self.forget()
         if drawn is None:
-            if not self.count:
-                self._drop_unfinished()
             return None
         draw, batch = drawn
         if begins:
@@ -169,17 +172,6 @@ class Updates:
         """No step is under way."""
         self.end_step()
         self._drawing.forget_step()
-
-    def _drop_unfinished(self) -> None:
-        """Batches at the end of an epoch after which no optimizer stepped take no part."""
-        if self.is_under_way and self._state.sampler.position == 0:
-            raise InputError(
-                "an epoch ended without a step of the optimizer that elastic.Loop was given.",
-                "Give it the optimizers that the script steps, and step them within each epoch.",
-            )
-        if self.is_under_way:
-            self._state.clear_gradients()
-        self.forget()
 
     def begin_step(self) -> None:
         """The script begins a step."""
@@ -322,27 +314,21 @@ class Updates:
         if self._weight is None:
             return None
         arguments = call_first(optimizer, args, kwargs)
-        self._prepare_gradients(optimizer)
-        return arguments
-
-    def _prepare_gradients(self, optimizer: torch.optim.Optimizer) -> None:
         if self._rounds is not None:
-            self._step_alone(optimizer)
-            return
-        if optimizer not in self._summed:
-            self.sum(optimizer)
-        self._summed.discard(optimizer)
-        if optimizer in self._void:
+            # A step without sums: gradients of a lost step, or of samples that another rank counts, are void.
+            self.count += 1
+            is_void = self.lost is not None or self._lacks_samples
+            self._lacks_samples = False
+        else:
+            if optimizer not in self._summed:
+                self.sum(optimizer)
+            self._summed.discard(optimizer)
+            is_void = optimizer in self._void
             self._void.discard(optimizer)
+        if is_void:
             # Optimizers leave parameters without gradient alone.
             optimizer.zero_grad(set_to_none=True)
-
-    def _step_alone(self, optimizer: torch.optim.Optimizer) -> None:
-        """Prepare a step without sums: clear gradients of a lost step, or of samples that another rank counts."""
-        self.count += 1
-        if self.lost is not None or self._lacks_samples:
-            optimizer.zero_grad(set_to_none=True)
-        self._lacks_samples = False
+        return arguments
 
     def _put_aside(self, weight: float) -> None:
         """Keep the gradients that batches of another weight have left."""

@@ -11,9 +11,11 @@ the same state, checkpoints, lines of progress, and at the end the file that say
 Files, in reading order:
 
 - ``state.py``: what a newcomer needs to go on as if it had been there from the start; captured, restored,
-  broadcast; its tensors, of which some are sharded, and which travel apart from the rest.
+  broadcast.
+- ``tensors.py``: a state's tensors, of which some are sharded, and which travel apart from the rest.
 - ``checkpoints.py``, ``sharded_checkpoints.py``: written whole in the background, the newest good one loaded.
 - ``records.py``: what rank 0 writes down, and when.
 - ``worlds.py``: from one world to the next with one state.
-- ``training.py``: all of it together: join, enter worlds, conclude steps, end; and the ballots of a step.
+- ``ballots.py``: what the ranks exchange in a step, and what it comes to.
+- ``training.py``: all of it together: join, enter worlds, conclude steps, end.
 """

@@ -18,7 +18,7 @@ import torch
 
 from freetrain.elastic.errors import CheckpointError
 from freetrain.elastic.on_disk.files import create_private, why_distrusted
-from freetrain.elastic.training.state import detach_tensors, is_sharded, local, with_local
+from freetrain.elastic.training.tensors import detach_tensors, is_sharded, local, with_local
 
 log = logging.getLogger(__name__)
 
@@ -90,8 +90,16 @@ class Checkpoints:
 
     def _load(self, path: Path) -> tuple[dict[str, Any] | None, str]:
         """The state, or why it cannot be had."""
-        if reason := why_distrusted(path) or _why_corrupt(path):
+        if reason := why_distrusted(path):
             return None, reason
+        try:
+            # Every byte is checked against its checksum.
+            with zipfile.ZipFile(path) as archive:
+                damaged = archive.testzip()
+        except (OSError, zipfile.BadZipFile) as error:
+            return None, f"{path} is not whole ({error})"
+        if damaged:
+            return None, f"{path} is damaged at {damaged}"
         try:
             # A checkpoint is data: loading it must not run code (weights_only).
             return torch.load(path, weights_only=True, map_location="cpu"), ""
@@ -125,16 +133,6 @@ def why_unwritable(error: BaseException | None) -> str | None:
     return error.strerror if error else None
 
 
-def _why_corrupt(path: Path) -> str | None:
-    """Reason why the file is not a whole checkpoint, every byte checked against its checksum; None: it is."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            damaged = archive.testzip()
-    except (OSError, zipfile.BadZipFile) as error:
-        return f"{path} is not whole ({error})"
-    return f"{path} is damaged at {damaged}" if damaged else None
-
-
 class StateCopy:
     """Copies a state into the computer's memory, each time over the copy before: there is never a second one.
 
@@ -162,16 +160,13 @@ class StateCopy:
                 else:
                     memory = torch.empty(original.nbytes(), dtype=torch.uint8, device="cpu").untyped_storage()
                 copied[original.data_ptr()] = memory.copy_(original)
-            like = _like(mine, copied[original.data_ptr()])
+            empty = torch.empty(0, dtype=mine.dtype, device="cpu")
+            memory = copied[original.data_ptr()]
+            like = empty.set_(memory, mine.storage_offset(), mine.size(), mine.stride())
             copies[id(tensor)] = with_local(tensor, like) if is_sharded(tensor) else like
         self._kept = list(copied.values())
         # All the rest, numbers in containers of any kind, is copied as Python does it; its memo has the tensors.
         return copy.deepcopy(state, copies)
-
-
-def _like(tensor: torch.Tensor, memory: torch.UntypedStorage) -> torch.Tensor:
-    empty = torch.empty(0, dtype=tensor.dtype, device="cpu")
-    return empty.set_(memory, tensor.storage_offset(), tensor.size(), tensor.stride())
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:

@@ -115,7 +115,6 @@ class Records:
 
     @property
     def _is_writing(self) -> bool:
-        """Whether a checkpoint is being written."""
         return self._being_written is not None and not self._being_written.done()
 
     def _checkpoint(self) -> None:
@@ -125,17 +124,13 @@ class Records:
             if self._wants_checkpoint:
                 self._wants_checkpoint = False
                 self._checkpointed_s = time.monotonic()
-                self._begin_checkpoint()
+                state, step = self._state.capture(), self._state.step
+                if self._options.background_checkpoints:
+                    self._being_written = self._thread.submit(self._checkpoints.save, self._copy.of(state), step)
+                else:
+                    self._checkpoints.save(state, step)
         except CheckpointError as error:
             log.warning("%s The training goes on; the next one is tried on schedule.", error.what)
-
-    def _begin_checkpoint(self) -> None:
-        """Write the state as it is now, or begin to write a copy of it; raises CheckpointError if it cannot be."""
-        if not self._options.background_checkpoints:
-            self._checkpoints.save(self._state.capture(), self._state.step)
-            return
-        copied = self._copy.of(self._state.capture())
-        self._being_written = self._thread.submit(self._checkpoints.save, copied, self._state.step)
 
     def _finish_writing(self) -> None:
         """Wait until what was begun is on disk; raises CheckpointError if it could not be written."""

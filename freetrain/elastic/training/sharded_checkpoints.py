@@ -24,7 +24,7 @@ from torch.distributed.checkpoint.metadata import Metadata, StorageMeta
 
 from freetrain.elastic.on_disk.files import create_private, why_distrusted
 from freetrain.elastic.training.checkpoints import Checkpoints, unwritable, why_unwritable
-from freetrain.elastic.training.state import attach_tensors, detach_tensors
+from freetrain.elastic.training.tensors import attach_tensors, detach_tensors
 from freetrain.elastic.worlds.replica import Replica
 
 if TYPE_CHECKING:
@@ -61,9 +61,7 @@ class ShardedCheckpoints(Checkpoints):
         draft = self._folder / f".{path.name}.{self._replica.name}"
         error: BaseException | None = None
         try:
-            self._write(state, draft)
-            if self._replica.shard == 0:
-                self._place(draft, path)
+            self._write(state, draft, path)
         # Torch's CheckpointException is a BaseException, and no RuntimeError.
         except (OSError, RuntimeError, CheckpointException) as caught:
             error = caught
@@ -79,7 +77,7 @@ class ShardedCheckpoints(Checkpoints):
 
     # -- writing
 
-    def _write(self, state: dict[str, Any], draft: Path) -> None:
+    def _write(self, state: dict[str, Any], draft: Path, path: Path) -> None:
         skeleton, contents = detach_tensors(state)
         checkpoint.save(
             {**contents.tensors, **contents.shards},
@@ -88,13 +86,12 @@ class ShardedCheckpoints(Checkpoints):
         )
         sums: list[dict[str, int]] = [{}] * self._replica.shards
         dist.all_gather_object(sums, _sums(draft.glob(f"__{self._replica.shard}_*")), self._replica.writers)
-        if self._replica.shard == 0:
-            with create_private(draft / _REST) as stream:
-                torch.save({"skeleton": skeleton, "sums": dict(ChainMap(*sums))}, stream)
-                stream.flush()
-                os.fsync(stream.fileno())
-
-    def _place(self, draft: Path, path: Path) -> None:
+        if self._replica.shard != 0:
+            return
+        with create_private(draft / _REST) as stream:
+            torch.save({"skeleton": skeleton, "sums": dict(ChainMap(*sums))}, stream)
+            stream.flush()
+            os.fsync(stream.fileno())
         # Torch's writer goes by the umask, and a file that others could write would not be loaded.
         for file in draft.iterdir():
             file.chmod(0o600)
@@ -106,13 +103,16 @@ class ShardedCheckpoints(Checkpoints):
     # -- reading
 
     def _load(self, path: Path) -> tuple[dict[str, Any] | None, str]:
-        """The state, or why it cannot be had."""
         reason = _why_distrusted(path)
         rest: dict[str, Any] = {}
         if reason is None:
             try:
                 rest = torch.load(path / _REST, weights_only=True, map_location="cpu")
-                reason = self._why_damaged(path, rest["sums"])
+                # Each worker checks a part of the files.
+                names = sorted(rest["sums"])[self._replica.shard :: self._replica.shards]
+                found = _sums(path / name for name in names)
+                damaged = [name for name in names if found[name] != rest["sums"][name]]
+                reason = f"{path} is damaged at {damaged[0]}" if damaged else None
             # Whatever damage makes of the reader: the other workers wait for this one's answer.
             except Exception as error:
                 reason = f"{path / _REST} cannot be read ({str(error).splitlines()[0]})"
@@ -128,13 +128,6 @@ class ShardedCheckpoints(Checkpoints):
         except CheckpointException as error:
             return None, f"{path} cannot be read ({str(_cause(error)).splitlines()[0]})"
         return state, ""
-
-    def _why_damaged(self, path: Path, sums: dict[str, int]) -> str | None:
-        """Damage of the checkpoint, by the part of its files that this worker checks, in a clause; None: none."""
-        names = sorted(sums)[self._replica.shard :: self._replica.shards]
-        found = _sums(path / name for name in names)
-        damaged = [name for name in names if found[name] != sums[name]]
-        return f"{path} is damaged at {damaged[0]}" if damaged else None
 
     # -- agreeing
 
@@ -153,15 +146,14 @@ class ShardedCheckpoints(Checkpoints):
 
 
 def _sums(paths: Iterable[Path]) -> dict[str, int]:
-    return {path.name: _sum(path) for path in paths}
-
-
-def _sum(path: Path) -> int:
-    total = 0
-    with path.open("rb") as stream:
-        while piece := stream.read(_PIECE_BYTES):
-            total = zlib.crc32(piece, total)
-    return total
+    """Checksums of files, by name."""
+    sums: dict[str, int] = {}
+    for path in paths:
+        sums[path.name] = 0
+        with path.open("rb") as stream:
+            while piece := stream.read(_PIECE_BYTES):
+                sums[path.name] = zlib.crc32(piece, sums[path.name])
+    return sums
 
 
 def _why_distrusted(path: Path) -> str | None:

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from freetrain.elastic.script.updates import Schedules
-from freetrain.elastic.training.training import Samples
 from freetrain.errors import InputError
 from tests.elastic.harness import workers
 
@@ -75,18 +74,3 @@ def test_the_schedule_of_another_optimizer_does_not_count() -> None:
     _, other = optimizer_and_schedule()
     with pytest.raises(InputError, match=r"not in also=\{"):
         Schedules(optimizer, {"schedule": other}).check()
-
-
-def test_in_time_samples_come_from_all_parameters_whatever_their_shape_and_layout() -> None:
-    module = torch.nn.Module()
-    shapes = [(), (0,), (3,), (2, 20), (8, 3, 5, 5)]
-    for number, shape in enumerate(shapes):
-        values = torch.full(shape, float(number))
-        layout = torch.channels_last if len(shape) == 4 else torch.contiguous_format
-        module.register_parameter(f"p{number}", torch.nn.Parameter(values.contiguous(memory_format=layout)))
-    module.register_parameter("ids", torch.nn.Parameter(torch.ones(3, dtype=torch.int64), requires_grad=False))
-    samples = Samples(module)
-    seen = [samples.at(step) for step in range(8)]
-    assert {value for values in seen for value in values} == {0.0, 2.0, 3.0, 4.0}
-    assert max(map(len, seen)) == 8
-    assert Samples(torch.nn.ReLU()).at(1) == []

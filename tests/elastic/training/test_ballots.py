@@ -4,11 +4,12 @@ import math
 from collections.abc import Sequence
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from freetrain.elastic.errors import LostRankError, OddOneOutError
-from freetrain.elastic.training.training import Ballot, StepVerdict, count_ballots
+from freetrain.elastic.training.ballots import Ballot, Samples, StepVerdict, count_ballots
 from freetrain.elastic.worlds.calls import Call, PendingCalls
 
 
@@ -82,3 +83,18 @@ def test_shards_differ_but_ranks_that_have_the_same_one_do_not() -> None:
     counted(first, second, first, second, shards=2)
     with pytest.raises(LostRankError, match="rank 3"):
         counted(first, second, first, Ballot(False, False, 0.0, (0.1,), (7.0, 8.1)), shards=2)
+
+
+def test_in_time_samples_come_from_all_parameters_whatever_their_shape_and_layout() -> None:
+    module = torch.nn.Module()
+    shapes = [(), (0,), (3,), (2, 20), (8, 3, 5, 5)]
+    for number, shape in enumerate(shapes):
+        values = torch.full(shape, float(number))
+        layout = torch.channels_last if len(shape) == 4 else torch.contiguous_format
+        module.register_parameter(f"p{number}", torch.nn.Parameter(values.contiguous(memory_format=layout)))
+    module.register_parameter("ids", torch.nn.Parameter(torch.ones(3, dtype=torch.int64), requires_grad=False))
+    samples = Samples(module)
+    seen = [samples.at(step) for step in range(8)]
+    assert {value for values in seen for value in values} == {0.0, 2.0, 3.0, 4.0}
+    assert max(map(len, seen)) == 8
+    assert Samples(torch.nn.ReLU()).at(1) == []

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import torch
 
-from freetrain.elastic.training.state import attach_tensors, detach_tensors, with_plain_numbers
+from freetrain.elastic.training.tensors import attach_tensors, detach_tensors, with_plain_numbers
 from freetrain.elastic.worlds.exchange import decode, encode
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import BatchSampler, DataLoader, DistributedSampler
 
-from freetrain.elastic.adopting.adopted_loop import (
+from freetrain.elastic.adopting.samplers import (
     WholeOrder,
     batches_of_all,
     divided_by,
