@@ -75,7 +75,9 @@ class FreetrainJobEnvironment(SlurmJobEnvironment):
 
     def _handle_signals(self, paths: JobPaths, submission: DelayedSubmission) -> None:
         """Save and leave on SIGTERM; the other signals of preemption only announce it."""
-        _end_if_done(paths.result_pickle)
+        # A task that was requeued after it had done its work must not do it twice.
+        if paths.result_pickle.exists() and pickle_load(paths.result_pickle)[0] == "success":
+            sys.exit(0)
         for pickle in (paths.submitted_pickle, paths.result_pickle):
             # What was cut off while it saved leaves this behind, and submitit refuses to save beside it.
             pickle.with_suffix(f"{pickle.suffix}.save_tmp").unlink(missing_ok=True)
@@ -180,9 +182,3 @@ class FreetrainExecutor(SlurmExecutor):
 
 def _can_save(function: DelayedSubmission) -> bool:
     return any(hasattr(function.function, name) for name in ("checkpoint", "__submitit_checkpoint__"))
-
-
-def _end_if_done(result: Path) -> None:
-    """End a task that was requeued after it had done its work: it must not do it twice."""
-    if result.exists() and pickle_load(result)[0] == "success":
-        sys.exit(0)

@@ -87,7 +87,12 @@ def explain(what: str, config: Config, standing: Standing) -> Iterator[str]:
     What was decided is for accounts that may read the daemon's database; the rest is for all.
     """
     what = what.partition("_")[0] if what[:1].isdigit() else what
-    journal, group = _open(config), group_of(what, standing.look)
+    journal: _StoreOrError
+    try:
+        journal = daemons_store(config)
+    except FreetrainError as error:
+        journal = error
+    group = group_of(what, standing.look)
     if group is not None:
         trainer = standing.trainers.get(group.trainer)
         fragments = journal.ledger().open_fragments() if isinstance(journal, Store) else []
@@ -103,13 +108,6 @@ def explain(what: str, config: Config, standing: Standing) -> Iterator[str]:
         lists = "'freetrain jobs' lists the trainings, 'freetrain nodes' the nodes."
         hint = lists if standing.is_at_work else "No daemon is at work here: start it."
         raise InputError(f"freetrain knows no training, node or delayed job {what}.", hint)
-
-
-def _open(config: Config) -> _StoreOrError:
-    try:
-        return daemons_store(config)
-    except FreetrainError as error:
-        return error
 
 
 def _why_not(error: FreetrainError) -> str:
@@ -278,7 +276,8 @@ def _of_deadline(trainer: Trainer, problem: Problem, factor: float) -> str:
     its = f"Its deadline, {show_time(trainer.deadline_s)},"
     if not factor:
         return f"{its} makes no difference: the objective ({problem.objective}) counts no deadlines."
-    match deadline_rate_of(trainer, _done(trainer, problem), problem.now_s).outlook:
+    done = problem.done_samples.get(trainer.id, 0.0)
+    match deadline_rate_of(trainer, done, problem.now_s).outlook:
         case Outlook.PASSED:
             return f"{its} has passed, so it makes no difference any more."
         case Outlook.OUT_OF_REACH:
@@ -295,12 +294,8 @@ def _of_deadline(trainer: Trainer, problem: Problem, factor: float) -> str:
 
 def _nodes_needed(trainer: Trainer, problem: Problem) -> int:
     """Number of nodes that its deadline asks for, of those on which it is fastest; 0: it asks for nothing."""
-    rate = deadline_rate_of(trainer, _done(trainer, problem), problem.now_s)
+    rate = deadline_rate_of(trainer, problem.done_samples.get(trainer.id, 0.0), problem.now_s)
     return nodes_needed(trainer, rate.samples_per_s, best_speed(trainer))
-
-
-def _done(trainer: Trainer, problem: Problem) -> float:
-    return problem.done_samples.get(trainer.id, 0.0)
 
 
 def _size_without(word: str, trainer: Trainer, problem: Problem, decision: Decision) -> str:

@@ -163,7 +163,11 @@ def prepare(
         raise InputError("A filler has --array and --kind tasks.", "docs/users/fillers.md shows one.")
     if part and checked.tag.is_moldable:
         raise InputError("Tasks of several nodes have whole ones.", "Leave out --part or --task-nodes.")
-    _check_options(sbatch)
+    for option in sbatch:
+        if not option.startswith("-") or option in ("-", "--"):
+            raise InputError(
+                f"--sbatch {option!r} is no option of sbatch.", "Write it in one word: --sbatch=--time=8:00:00."
+            )
     what = (str(_check_script(Path(script))), *arguments)
     tasks = array or f"0-{checked.most_nodes - 1}"
     command = submit(what, checked.comment, tasks, slurm.queue, checked.tag.name, sbatch, is_whole=not part)
@@ -213,11 +217,3 @@ def _check_array(array: str) -> None:
         raise InputError(
             f"--array {array!r} names no tasks.", "Write 0-199, 0-9,20, 0-99:2 or 0-199%8, as for sbatch."
         )
-
-
-def _check_options(sbatch: Sequence[str]) -> None:
-    for option in sbatch:
-        if not option.startswith("-") or option in ("-", "--"):
-            raise InputError(
-                f"--sbatch {option!r} is no option of sbatch.", "Write it in one word: --sbatch=--time=8:00:00."
-            )

@@ -110,7 +110,6 @@ def _batch(ids: torch.Tensor, device: torch.device) -> tuple[torch.Tensor, torch
 
 
 def _train(device: torch.device, **options: Any) -> None:
-    """A training whose steps the runtime makes."""
     model, optimizer = small_model(device)
     batch = elastic.FixedBatch(16, at_most_per_pass=8)
     with elastic.Run(model, optimizer, 16 * _STEPS, batch, **options) as run:
@@ -121,7 +120,7 @@ def _train(device: torch.device, **options: Any) -> None:
 
 
 def _loss_by_run(device: torch.device) -> float:
-    """The last loss of such a training."""
+    """The last loss of a training whose steps the runtime makes."""
     results: deque[elastic.StepResult] = deque(maxlen=1)
     with tempfile.TemporaryDirectory() as folder:
         _train(device, trainer=Path(folder), on_step=results.append)
@@ -290,8 +289,8 @@ class RankProcesses:
         self._device = device
         self._same_device = same_device
         self._folder = tempfile.TemporaryDirectory(prefix="freetrain-gpu-check-", ignore_cleanup_errors=True)
-        self._root = Path(self._folder.name)
-        self._log = self._root / "ranks.log"
+        self._trainer = Path(self._folder.name) / "trainer"
+        self._log = Path(self._folder.name) / "ranks.log"
         self.processes: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Self:
@@ -329,7 +328,8 @@ class RankProcesses:
         until_s = time.monotonic() + _WORLD_TIMEOUT_S
         # Where all have ended nothing comes any more.
         while time.monotonic() < until_s and any(process.poll() is None for process in self.processes):
-            if self._world_size() == size:
+            progress = self._progress()
+            if progress and progress[-1].world == size:
                 return
             time.sleep(0.1)
         raise AssertionError(f"{otherwise}: {(self.output().splitlines() or ['nobody says why'])[-1]}")
@@ -341,15 +341,6 @@ class RankProcesses:
     def output(self) -> str:
         """All that the ranks have printed."""
         return self._log.read_text(errors="replace").strip()
-
-    @property
-    def _trainer(self) -> Path:
-        return self._root / "trainer"
-
-    def _world_size(self) -> int:
-        """Size of the world that did the last steps reported; 0 before the first."""
-        progress = self._progress()
-        return progress[-1].world if progress else 0
 
     def _progress(self) -> list[Rate | Rescale]:
         path = self._trainer / "progress.jsonl"

@@ -8,8 +8,6 @@ from math import inf
 
 from freetrain.errors import InputError
 
-_PREFIX = "FREETRAIN_"
-
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
@@ -36,20 +34,19 @@ class Timeouts:
         """The defaults, or the environment's values; raises InputError if one is not such a number."""
         given = {}
         for field in fields(cls):
-            name = _PREFIX + field.name.upper()
-            if text := os.environ.get(name):
-                given[field.name] = _number(name, text, is_whole=field.name == "min_members")
+            name = f"FREETRAIN_{field.name.upper()}"
+            text = os.environ.get(name)
+            if not text:
+                continue
+            is_whole = field.name == "min_members"
+            try:
+                value = int(text) if is_whole else float(text)
+            except ValueError:
+                value = -1
+            if not 0 < value < inf:
+                kind = "a whole number" if is_whole else "a number of seconds"
+                raise InputError(
+                    f"{name}={text} in the environment is not {kind} above 0.", f"Correct {name}, or unset it."
+                )
+            given[field.name] = value
         return cls(**given)  # type: ignore[arg-type]
-
-
-def _number(name: str, text: str, is_whole: bool) -> float:
-    try:
-        value = int(text) if is_whole else float(text)
-    except ValueError:
-        value = -1
-    if not 0 < value < inf:
-        kind = "a whole number" if is_whole else "a number of seconds"
-        raise InputError(
-            f"{name}={text} in the environment is not {kind} above 0.", f"Correct {name}, or unset it."
-        )
-    return value

@@ -25,12 +25,19 @@ GuestQuestion = tuple[str, tuple[Any, ...], float]
 
 def main(lifeline: int, imports: Sequence[str], memory_bytes: int | None, niceness: int) -> None:
     """Say that all is ready, then answer until the host closes the channel, or ends, and with it the lifeline."""
-    # Before all else: a host may die while this process starts.
-    _end_with(lifeline)
+    # Before all else, as a host may die while this process starts: the kernel sends SIGIO when the pipe is closed,
+    # which ends a process that does not handle it, even one that hangs and would never read the channel's end.
+    # PR_SET_PDEATHSIG would not do: it sends its signal at the end of the thread that started the process.
+    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
     os.nice(niceness)
     for number in _FOR_THE_HOST:
         signal.signal(number, signal.SIG_IGN)
-    channel = _take_standard_input()
+    channel = Channel(socket.socket(fileno=os.dup(0)))
+    # What solvers print to or read from the standard streams must not disturb the channel.
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.close(nothing)
     _limit(memory_bytes)
     # The host is gone, or wants nothing any more: there is no reader for an error.
     with suppress(EOFError, ConnectionError):
@@ -38,23 +45,6 @@ def main(lifeline: int, imports: Sequence[str], memory_bytes: int | None, nicene
         while True:
             question: GuestQuestion = pickle.loads(channel.receive())
             channel.send(_outcome(lambda question=question: _call(*question)))  # type: ignore[misc]
-
-
-def _end_with(lifeline: int) -> None:
-    """End this process with its host, even if it hangs then and would never read the channel's end."""
-    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
-    # The kernel sends SIGIO when the pipe is closed, which ends a process that does not handle it.
-    # PR_SET_PDEATHSIG would not do: it sends its signal at the end of the thread that started the process.
-    fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
-
-
-def _take_standard_input() -> Channel:
-    channel = Channel(socket.socket(fileno=os.dup(0)))
-    # What solvers print to or read from the standard streams must not disturb the channel.
-    nothing = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    return channel
 
 
 def _limit(memory_bytes: int | None) -> None:

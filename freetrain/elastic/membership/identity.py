@@ -61,9 +61,15 @@ def _number_in(variable: str) -> int | None:
 @lru_cache(maxsize=1)
 def this_address() -> str:
     """Address by which other hosts reach this one: the environment's, else its name, else that of its way out."""
-    # On many machines the own name leads to the loopback interface, which others cannot reach.
     named = os.environ.get(ADDRESS_VARIABLE) or socket.gethostname()
-    return named if _interface_of(named) else _outward_address() or named
+    # On many machines the own name leads to the loopback interface, which others cannot reach.
+    if _interface_of(named) is None:
+        with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            # Nothing is sent: connecting a datagram socket, here to an address for documentation (RFC 5737), only
+            # picks the way out.
+            probe.connect(("192.0.2.1", 9))
+            return str(probe.getsockname()[0])
+    return named
 
 
 def use_interface_of_this_address() -> None:
@@ -108,15 +114,6 @@ def _address_of(interface: str) -> str | None:
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
         # struct ifreq: 16 bytes of name, then a sockaddr_in, whose address follows family and port.
         return socket.inet_ntoa(fcntl.ioctl(asked, _SIOCGIFADDR, request)[20:24])
-    return None
-
-
-def _outward_address() -> str | None:
-    """The address with which this machine would talk to the world; nothing is sent."""
-    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
-        # An address for documentation (RFC 5737): connecting a datagram socket only picks the way out.
-        asked.connect(("192.0.2.1", 9))
-        return str(asked.getsockname()[0])
     return None
 
 

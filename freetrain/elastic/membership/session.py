@@ -333,7 +333,13 @@ class Stores:
         """The generation that was proposed, with a store."""
         host, address, port = this_host(), self._address, 0
         nonce = secrets.token_hex(16)
-        service = _answering_service()
+        service = _named_service()
+        if service is not None:
+            try:
+                socket.create_connection(service, _SERVICE_PATIENCE_S).close()
+            except OSError as error:
+                log.warning("the store at %s:%d does not answer (%s); opening one here", *service, error)
+                service = None
         if service is not None:
             host, (address, port) = SERVICE_HOST, service
         elif proposal.members:
@@ -363,18 +369,6 @@ def _named_service() -> tuple[str, int] | None:
     if text and (not host or not port.isdigit()):
         raise InputError(f"{_SERVICE_VARIABLE}={text} is no address.", "Write HOST:PORT.")
     return (host, int(port)) if text else None
-
-
-def _answering_service() -> tuple[str, int] | None:
-    """The service, if it is there; None: members open stores themselves."""
-    service = _named_service()
-    if service is not None:
-        try:
-            socket.create_connection(service, _SERVICE_PATIENCE_S).close()
-        except OSError as error:
-            log.warning("the store at %s:%d does not answer (%s); opening one here", *service, error)
-            return None
-    return service
 
 
 def leave_signals_to_agent() -> None:

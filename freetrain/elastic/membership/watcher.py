@@ -106,15 +106,14 @@ class Liveness:
         if now_s - self._looked_s > self._lost_after_s / 2:
             self._seen.clear()
         self._looked_s = now_s
-        return [member for member in members if self._silence_s(member, now_s) > self._lost_after_s]
-
-    def _silence_s(self, member: str, now_s: float) -> float:
-        beat = self._last_beat(member)
-        seen = self._seen.get(member)
-        if seen is None or seen[0] != beat:
-            self._seen[member] = (beat, now_s)
-            return 0.0
-        return now_s - seen[1]
+        silent = []
+        for member in members:
+            beat, seen = self._last_beat(member), self._seen.get(member)
+            if seen is None or seen[0] != beat:
+                self._seen[member] = (beat, now_s)
+            elif now_s - seen[1] > self._lost_after_s:
+                silent.append(member)
+        return silent
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +264,11 @@ class Watcher:
                 self._warn(error.what)
             except OSError as error:
                 self._warn(f"cannot look at {self._directory.root}: {error}.")
-            self._wake.wait(self._rest_s(time.monotonic() - look_s))
+            elapsed_s = time.monotonic() - look_s
+            share = 1 if time.monotonic() < self._hurries_until_s else _LOOK_SHARE
+            rest_s = max(self._timeouts.poll_s, share * elapsed_s)
+            # Until the next beat at most: a look may have been long because the process was stopped in it.
+            self._wake.wait(min(rest_s, self._timeouts.beat_s))
             self._wake.clear()
 
     def _warn(self, what: str) -> None:
@@ -274,12 +277,6 @@ class Watcher:
         if now_s - self._warned_s > _WARN_AGAIN_S:
             self._warned_s = now_s
             log.warning("%s The training goes on as soon as %s can be used again.", what, self._directory.root)
-
-    def _rest_s(self, look_s: float) -> float:
-        """Seconds to rest after a look that took ``look_s`` seconds."""
-        # Until the next beat at most: a look may have been long because the process was stopped in it.
-        share = 1 if time.monotonic() < self._hurries_until_s else _LOOK_SHARE
-        return min(max(self._timeouts.poll_s, share * look_s), self._timeouts.beat_s)
 
     def _look(self, *, silence_too: bool) -> None:
         """Read first, then write: what has to be written may fail, and is tried again at the next look."""
@@ -340,7 +337,12 @@ class Watcher:
         if proposal is None or proposal.proposer != self._member.id:
             self._unsettled = None
             return
-        if not self._settled(proposal) or self._member.id in view.gone or self._member.id in view.refused:
+        now_s = time.monotonic()
+        if self._unsettled is None or self._unsettled[0] != proposal:
+            self._unsettled = (proposal, now_s)
+        patience_s = _GATHER_S if proposal.cause in ("start", "join") else _SETTLE_S
+        is_settled = now_s - self._unsettled[1] >= patience_s
+        if not is_settled or self._member.id in view.gone or self._member.id in view.refused:
             return
         generation = self._open_store(proposal)
         won = self._directory.publish(generation)
@@ -362,34 +364,21 @@ class Watcher:
             here = len(view.waiting)
             log.warning("waiting for %d more: %d are here, and it starts with %d (--min)", missing, here, needed)
 
-    def _settled(self, proposal: Proposal) -> bool:
-        """Whether the same proposal has been due for a moment."""
-        now_s = time.monotonic()
-        if self._unsettled is None or self._unsettled[0] != proposal:
-            self._unsettled = (proposal, now_s)
-        patience_s = _GATHER_S if proposal.cause in ("start", "join") else _SETTLE_S
-        return now_s - self._unsettled[1] >= patience_s
-
     def _cut_broken(self, view: View) -> None:
         """Members of a world that lost somebody may wait for ever in a collective: get them out."""
         world = self._world
         if world is None:
             return
-        patience_s = self._patience_s(world, view)
-        if patience_s is None:
+        # Also where a newer generation has come already: members still in this world would keep it waiting.
+        is_broken = world.generation.number in view.broken_numbers
+        if is_broken or any(id_ in view.gone for id_ in world.generation.everyone):
+            patience_s = self._timeouts.cut_after_s
+        elif not world.is_formed and view.number > world.generation.number:
+            patience_s = _SUPERSEDED_S
+        else:
             return
         now_s = time.monotonic()
         world.broken_since_s = world.broken_since_s or now_s
-        # The main thread may have left this world while this thread looked.
+        # Until then the main thread may get out by itself; it may also have left this world meanwhile.
         if now_s - world.broken_since_s >= patience_s and world is self._world:
             world.cut()
-
-    def _patience_s(self, world: World, view: View) -> float | None:
-        """Seconds that the main thread may try to get out by itself; None: this world is as it should be."""
-        # Also where a newer generation has come already: members still in this world would keep it waiting.
-        broken = world.generation.number in view.broken_numbers
-        if broken or any(id_ in view.gone for id_ in world.generation.everyone):
-            return self._timeouts.cut_after_s
-        if not world.is_formed and view.number > world.generation.number:
-            return _SUPERSEDED_S
-        return None

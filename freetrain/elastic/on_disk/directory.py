@@ -65,7 +65,12 @@ class TrainerDirectory:
         make_folder(self.root, _ROOT_MODE)
         for name in ("checkpoints", "members", "generations", "beats", "requests", "agents"):
             make_folder(self.root / name)
-        self._check_writable()
+        what = f"cannot write to the trainer's directory {self.root}"
+        hint = "All members of a trainer must be able to write there; check its owner, mode, quota and mount."
+        # A full disk, or a quota, shows only when something is written.
+        with explained(what, hint, DirectoryError), tempfile.TemporaryFile(dir=self._members) as probe:
+            probe.write(bytes(4096))
+            probe.flush()
         self.secret = Secret.of(self.root / "secret")
         return self
 
@@ -78,14 +83,6 @@ class TrainerDirectory:
                 "Name the directory that was given to 'freetrain run --trainer'.",
             )
         return cls.open(root)
-
-    def _check_writable(self) -> None:
-        what = f"cannot write to the trainer's directory {self.root}"
-        hint = "All members of a trainer must be able to write there; check its owner, mode, quota and mount."
-        # A full disk, or a quota, shows only when something is written.
-        with explained(what, hint, DirectoryError), tempfile.TemporaryFile(dir=self._members) as probe:
-            probe.write(bytes(4096))
-            probe.flush()
 
     # -- members
 
@@ -149,7 +146,8 @@ class TrainerDirectory:
 
     def publish(self, generation: Generation) -> bool:
         """Create the generation; False if another one of this number exists."""
-        path = self._generations / _generation_name(generation.number)
+        # In order of their names the files are in order of their numbers.
+        path = self._generations / f"{generation.number:08d}.json"
         created = create_json(path, asdict(self.secret.sign(generation)))
         if created:
             self._prune(generation.number - _KEPT_GENERATIONS)
@@ -179,7 +177,7 @@ class TrainerDirectory:
 
     def _view(self, numbers: Sequence[str], names: Sequence[str]) -> View:
         latest = max((name for name in numbers if name.endswith(".json")), default="")
-        if latest and (self._latest is None or latest != _generation_name(self._latest.number)):
+        if latest and (self._latest is None or latest != f"{self._latest.number:08d}.json"):
             read = from_document(Generation, read_json(self._generations / latest))
             self._latest = read if read and self.secret.signed(read) else self._latest
         for name in names:
@@ -220,16 +218,14 @@ class TrainerDirectory:
         outdated = [name for name in names_in(self._generations) if name < f"{max(oldest_kept, 0):08d}"]
         for name in outdated:
             _remove(self._generations / name)
-        if outdated:
-            self._forget_members()
-
-    def _forget_members(self) -> None:
+        if not outdated:
+            return
         view = self.view()
         left = set(_with_suffix(names_in(self._members), ".gone"))
         # A member that is gone with another one of its replica learns that from the other's record.
         needed = {member.replica for id_, member in view.members.items() if id_ not in left} - {""}
-        outdated = set(view.members) & left - set(view.everyone)
-        for id_ in (id_ for id_ in outdated if view.members[id_].replica not in needed):
+        forgotten = set(view.members) & left - set(view.everyone)
+        for id_ in (id_ for id_ in forgotten if view.members[id_].replica not in needed):
             for suffix in ("json", "leaving", "refused", "ready"):
                 _remove(self._members / f"{id_}.{suffix}")
             for attempt in (attempt for member, attempt in view.feeds if member == id_):
@@ -349,11 +345,6 @@ def trainer_from_environment() -> Path | None:
 def _remove(path: Path) -> None:
     with contextlib.suppress(OSError):
         path.unlink()
-
-
-def _generation_name(number: int) -> str:
-    """The file of this generation; in order of their names they are in order of their numbers."""
-    return f"{number:08d}.json"
 
 
 def _reason_in(path: Path) -> str:

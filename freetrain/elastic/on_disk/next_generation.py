@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -62,15 +62,17 @@ class View:
     def outside(self) -> tuple[str, ...]:
         """Workers that joined and are in no generation yet, in the order in which they came."""
         out = {*self.ranks, *self.leaving, *self.gone, *self.refused}
-        outside = [member for id_, member in self.members.items() if id_ not in out and not member.is_server]
-        return tuple(member.id for member in in_order_of_coming(outside))
+        return in_order_of_coming(
+            member for id_, member in self.members.items() if id_ not in out and not member.is_server
+        )
 
     @property
     def servers(self) -> tuple[str, ...]:
         """Servers (they add up gradients) that are there and stay, in the order in which they came."""
         out = {*self.leaving, *self.gone, *self.refused}
-        servers = [member for id_, member in self.members.items() if member.is_server and id_ not in out]
-        return tuple(member.id for member in in_order_of_coming(servers))
+        return in_order_of_coming(
+            member for id_, member in self.members.items() if member.is_server and id_ not in out
+        )
 
     @property
     def waiting(self) -> tuple[str, ...]:
@@ -82,7 +84,8 @@ class View:
         outside = self.outside
         if self.current:
             outside = tuple(id_ for id_ in outside if id_ in self.ready or not self.members[id_].is_fed)
-        return only_whole(outside, self.members)
+        here = Counter(self.members[id_].replica for id_ in outside)
+        return tuple(id_ for id_ in outside if self.members[id_].shards in (1, here[self.members[id_].replica]))
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,11 @@ def next_generation(view: View, min_members: int = 1) -> Proposal | None:
     in ring order. A trainer starts from nothing only with ``min_members``. Servers that are there are in it; they
     neither make a world nor keep it up.
     """
-    ring = ring_order(of_one_size(view.staying + view.waiting, view.members), view.members)
+    candidates = view.staying + view.waiting
+    # Those whose replicas are as large as the first one's; a member that is not known counts as alone.
+    sizes = [view.members[id_].shards if id_ in view.members else 1 for id_ in candidates]
+    alike = [id_ for id_, size in zip(candidates, sizes, strict=True) if size == sizes[0]]
+    ring = ring_order(alike, view.members)
     # A stable sort: but for the one that goes first all stay in the ring's order.
     wanted = tuple(sorted(ring, key=lambda id_: id_ not in view.members or not view.members[id_].is_main))
     if not view.current and len(wanted) < max(min_members, 1):
@@ -173,28 +180,13 @@ def spread(
     return leaving | {member.id for member in bound if member.replica in leaves}, {**too, **gone}
 
 
-def in_order_of_coming(members: Iterable[Member]) -> list[Member]:
+def in_order_of_coming(members: Iterable[Member]) -> tuple[str, ...]:
     """Members of a replica side by side, by shard; a replica has come when its last member has."""
-    members = list(members)
-    joined_s: dict[str, float] = {}
+    replicas: defaultdict[str, list[Member]] = defaultdict(list)
     for member in members:
-        name = _name(member)
-        joined_s[name] = max(member.joined_s, joined_s.get(name, member.joined_s))
-    return sorted(members, key=lambda member: (joined_s[_name(member)], _name(member), member.shard))
-
-
-def only_whole(names: Iterable[str], members: Mapping[str, Member]) -> tuple[str, ...]:
-    """The names whose replica is there with all of its members."""
-    names = tuple(names)
-    here = Counter(members[name].replica for name in names)
-    return tuple(name for name in names if members[name].shards in (1, here[members[name].replica]))
-
-
-def of_one_size(names: tuple[str, ...], members: Mapping[str, Member]) -> tuple[str, ...]:
-    """The names whose replicas are as large as the first one's; a member that is not known counts as alone."""
-    sizes = [members[name].shards if name in members else 1 for name in names]
-    return tuple(name for name, size in zip(names, sizes, strict=True) if size == sizes[0])
-
-
-def _name(member: Member) -> str:
-    return member.replica or member.id
+        replicas[member.replica or member.id].append(member)
+    came_s = {name: max(member.joined_s for member in replica) for name, replica in replicas.items()}
+    in_order = sorted(replicas, key=lambda name: (came_s[name], name))
+    return tuple(
+        member.id for name in in_order for member in sorted(replicas[name], key=lambda member: member.shard)
+    )

@@ -227,9 +227,6 @@ class Agent:
             del self._unreported[0]
             if is_to_be_replaced:
                 self._missing.append(worker.index)
-        self._replace_missing()
-
-    def _replace_missing(self) -> None:
         missing = self._missing if self._leaving is None else []
         if missing and self._is_bound():
             if self._workers:

@@ -63,7 +63,10 @@ class FrozenTask:
 
     def run(self, command: Sequence[str]) -> int:
         """The exit status: the program's own; 75 where it goes on elsewhere."""
-        _shut_out_sigterm()
+        # Blocked, against handlers (of DMTCP's coordinator), and ignored, as dash unblocks all signals. Linux
+        # keeps a signal that is blocked for sigtimedwait() although it is ignored.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         make_folder(self._folder)
         before = _FreezeState(**(read_json(self._folder / _STATE) or {}))
         if before.saving:
@@ -135,12 +138,3 @@ class FrozenTask:
 
     def _path(self, run: int) -> Path:
         return self._folder / str(run)
-
-
-def _shut_out_sigterm() -> None:
-    """Block SIGTERM, against handlers (of DMTCP's coordinator), and ignore it: dash unblocks all signals.
-
-    Linux keeps a signal that is blocked for ``sigtimedwait`` although it is ignored.
-    """
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})

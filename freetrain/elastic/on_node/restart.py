@@ -303,7 +303,9 @@ class RestartProgress:
         if not self._trains:
             self._tell_start()
         elif step > self._step:
-            self._tell_rate(step, now_s)
+            steps, per_step = step - self._step, self._samples_per_step
+            tally = Tally(steps, steps * per_step, elapsed_s=now_s - self._since_s)
+            self._progress.write_rate_of(tally, **self._facts(step), epoch=0, samples_done=step * per_step)
         # Fewer steps than before: the script went back to its checkpoint.
         self._step, self._since_s, self._trains = step, now_s, True
 
@@ -324,11 +326,6 @@ class RestartProgress:
         cause = self._generation.cause
         self._progress.write_event("rescale", **self._facts(self._step), cause=cause, **parts)
 
-    def _tell_rate(self, step: int, now_s: float) -> None:
-        steps, per_step = step - self._step, self._samples_per_step
-        tally = Tally(steps, steps * per_step, elapsed_s=now_s - self._since_s)
-        self._progress.write_rate_of(tally, **self._facts(step), epoch=0, samples_done=step * per_step)
-
     def _facts(self, step: int) -> dict[str, int]:
         assert self._generation is not None
         nodes = len(self._generation.members)
@@ -344,17 +341,15 @@ class WatchedSteps:
 
     def latest(self) -> int | None:
         """The number of steps completed; None: the file is not there, or does not have it."""
-        found = next(filter(None, map(self.pattern.search, reversed(self._last_lines()))), None)
-        try:
-            return int(found.group(1)) if found else None
-        except (TypeError, ValueError):  # a group of the user's that has matched nothing, or no number
-            return None
-
-    def _last_lines(self) -> list[str]:
         try:
             with self.path.open("rb") as stream:
                 stream.seek(max(0, stream.seek(0, os.SEEK_END) - _TAIL_BYTES))
                 # What follows the last newline is still being written.
-                return stream.read().decode(errors="replace").split("\n")[:-1]
+                lines = stream.read().decode(errors="replace").split("\n")[:-1]
         except OSError:
-            return []
+            return None
+        found = next(filter(None, map(self.pattern.search, reversed(lines))), None)
+        try:
+            return int(found.group(1)) if found else None
+        except (TypeError, ValueError):  # a group of the user's that has matched nothing, or no number
+            return None

@@ -155,10 +155,9 @@ class ServerNodes:
         comment, _ = self._asking.communicate()
         status, self._asking = self._asking.returncode, None
         # Without the tag nothing is known: Slurm may hide the job from this user, or have forgotten it.
-        if status == 0 and comment.startswith(_TAG):
-            self._publish(servers_in(comment))
-
-    def _publish(self, nodes: Sequence[str]) -> None:
+        if status != 0 or not comment.startswith(_TAG):
+            return
+        nodes = servers_in(comment)
         if frozenset(nodes) == self._directory.server_nodes():
             return
         try:

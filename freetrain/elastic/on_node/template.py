@@ -180,8 +180,9 @@ def serve(agent: socket.socket) -> dict[str, Any] | None:
     """Fork workers, and report those that end; returns the request in a worker, None where the agent has ended."""
     while True:
         is_asked = bool(select.select([agent.fileno()], [], [], _LOOK_S)[0])
-        for pid, status in ended_children():
-            send(agent, {"ended": pid, "status": status})
+        with contextlib.suppress(ChildProcessError):  # there are no workers
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                send(agent, {"ended": ended[0], "status": os.waitstatus_to_exitcode(ended[1])})
         packet = agent.recv(PACKET_BYTES) if is_asked else b""
         if packet:
             template, pid = os.getpid(), os.fork()
@@ -193,13 +194,6 @@ def serve(agent: socket.socket) -> dict[str, Any] | None:
             send(agent, {"started": pid})
         elif is_asked:
             return None
-
-
-def ended_children() -> Iterator[tuple[int, int]]:
-    """The workers that have ended, with their exit statuses."""
-    with contextlib.suppress(ChildProcessError):
-        while (found := os.waitpid(-1, os.WNOHANG))[0]:
-            yield found[0], os.waitstatus_to_exitcode(found[1])
 
 
 def become_worker(request: Mapping[str, Any]) -> None:

@@ -63,13 +63,11 @@ class Signals:
         self._before: dict[signal.Signals, object] = {}
 
     def __enter__(self) -> Signals:
-        """Listen."""
         for number in self._numbers:
             self._before[number] = signal.signal(number, self._note)
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Listen no more."""
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
 

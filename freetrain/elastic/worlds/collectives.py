@@ -54,22 +54,19 @@ class Collectives:
     def finish(self, *works: Any) -> None:
         """Wait until they have ended; raises LostRankError if one failed, or was cut and does not end."""
         for work in works:
-            self._finish(work)
-
-    def _finish(self, work: Any) -> None:
-        begun_s = time.monotonic()
-        while not work.is_completed():
-            # In slices: gloo may have forgotten this collective, and then its wait would not end.
-            with contextlib.suppress(RuntimeError):
-                work.wait(_SLICE)
-            if self._overdue() and not work.is_completed():
-                raise LostRankError("a collective did not end after its world was cut")
-            self._while_waiting(time.monotonic() - begun_s)
-        # What has failed is completed, too: wait() raises its error.
-        try:
-            work.wait()
-        except RuntimeError as error:
-            raise LostRankError(str(error)) from error
+            begun_s = time.monotonic()
+            while not work.is_completed():
+                # In slices: gloo may have forgotten this collective, and then its wait would not end.
+                with contextlib.suppress(RuntimeError):
+                    work.wait(_SLICE)
+                if self._overdue() and not work.is_completed():
+                    raise LostRankError("a collective did not end after its world was cut")
+                self._while_waiting(time.monotonic() - begun_s)
+            # What has failed is completed, too: wait() raises its error.
+            try:
+                work.wait()
+            except RuntimeError as error:
+                raise LostRankError(str(error)) from error
 
     def cut(self) -> None:
         """The world's connections are cut: no wait lasts much longer."""

@@ -156,7 +156,8 @@ class World(Ranks):
             # others wait.
             if self._wires.complete:
                 self._wires.cut()
-            groups = self._groups()
+            mine = dict.fromkeys((self.peers.group, self.group))
+            groups = [*self.servers.groups, *(group for group in mine if group is not None)]
             if groups and self._collectives.ended():
                 self._collectives.forget()
             else:
@@ -165,17 +166,12 @@ class World(Ranks):
                     keep_for_ever(group)
             # Torch's default group takes all others with it; those of a replica are beside one that stays.
             own = groups if self._replica.is_joined else [None] if dist.is_initialized() else []
-            for mine in own:
+            for group in own:
                 with contextlib.suppress(Exception):
-                    dist.distributed_c10d.destroy_process_group(mine)
+                    dist.distributed_c10d.destroy_process_group(group)
             self.group = self.peers.group = None
             self.servers.groups.clear()
             self._store = None
-
-    def _groups(self) -> list[dist.ProcessGroup]:
-        """The groups of this world that are there."""
-        mine = dict.fromkeys((self.peers.group, self.group))
-        return [*self.servers.groups, *(group for group in mine if group is not None)]
 
     def ask(
         self, what: str, digest: int = 0, size: int = 0, payload: bytes = b"", where: str = ""
@@ -310,17 +306,13 @@ class GradientServers:
         """Begin to sum a tensor in the computer's memory over all workers, in place; returns what has to end."""
         if values.is_complex():
             values = torch.view_as_real(values).view(-1)
-        parts = values.tensor_split(len(self.groups))
-        return [work for group, part in zip(self.groups, parts, strict=True) for work in self._push(group, part)]
-
-    def _push(self, group: dist.ProcessGroup, part: torch.Tensor) -> list[Any]:
-        head = torch.tensor([part.numel(), _DTYPES.index(part.dtype)])
-        self._broadcast(group, head)
         works = []
-        for piece in _pieces(part):
-            # Not waited for: the sum of the piece, which is, comes after it.
-            self._gather(group, [], piece)
-            works.append(self._scatter(group, piece, []))
+        for group, part in zip(self.groups, values.tensor_split(len(self.groups)), strict=True):
+            self._broadcast(group, torch.tensor([part.numel(), _DTYPES.index(part.dtype)]))
+            for piece in _pieces(part):
+                # Not waited for: the sum of the piece, which is, comes after it.
+                self._gather(group, [], piece)
+                works.append(self._scatter(group, piece, []))
         return works
 
     # -- a server's side
