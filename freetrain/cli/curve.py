@@ -87,7 +87,9 @@ def curve_command(
     log = _read(trainer)
     published = _published(job, site) if job is not None else None
     speeds, rates = (published.speeds, published.seen_rates) if published is not None else ({}, {})
-    axis = _NODES if rates else _axis(log.rates)
+    # By workers where the same number of nodes was seen with different numbers of them
+    sizes = {(rate.nodes, rate.world) for rate in log.rates}
+    axis = _NODES if rates or len(sizes) == len({nodes for nodes, _ in sizes}) else _WORKERS
     max_size = max_size or 2 * max(map(axis.size, log.rates))
     at_speed_1 = [Observation(nodes, rate) for nodes, rate in rates.items()]
     seen = [Observation(axis.size(rate), rate.samples_per_s, rate.elapsed_s) for rate in log.rates]
@@ -109,7 +111,8 @@ def _show(log: ProgressLog, axis: _Axis, fit: FittedCurve, speeds: Mapping[str, 
         size: [rate for rate in log.rates if axis.size(rate) == size] for size, _ in fit.curve if size <= max_size
     }
     print_table(columns, [_row(size, rate, by_size[size]) for size, rate in fit.curve if size in by_size], columns)
-    click.echo(f"\n{_describe(fit)}")
+    error = "" if math.isnan(fit.relative_error) else f", {fit.relative_error:.1%} off the measurements"
+    click.echo(f"\n{_MODELS[fit.model]}{error}; {fit.observations} measurements at {fit.sizes} sizes.")
     if axis is _WORKERS:
         click.echo("By workers, as the same nodes had different numbers of them; the daemon decides by nodes.")
     if speeds:
@@ -166,12 +169,6 @@ def _read(trainer: Path) -> ProgressLog:
     return log
 
 
-def _axis(rates: Sequence[Rate]) -> _Axis:
-    """Axis of nodes; of workers if the same number of nodes was seen with different numbers of workers."""
-    sizes = {(rate.nodes, rate.world) for rate in rates}
-    return _NODES if len(sizes) == len({nodes for nodes, _ in sizes}) else _WORKERS
-
-
 def _row(size: int, samples_per_s: float, seen: list[Rate]) -> list[str]:
     cells = [str(size), show_value(samples_per_s), show_value(samples_per_s / size)]
     if not seen:
@@ -187,11 +184,6 @@ def _row(size: int, samples_per_s: float, seen: list[Rate]) -> list[str]:
 def _mean(rates: list[Rate], value: Callable[[Rate], float]) -> float:
     """Mean of a value over rates, weighted by how long each was measured."""
     return sum(value(rate) * rate.elapsed_s for rate in rates) / sum(rate.elapsed_s for rate in rates)
-
-
-def _describe(fit: FittedCurve) -> str:
-    error = "" if math.isnan(fit.relative_error) else f", {fit.relative_error:.1%} off the measurements"
-    return f"{_MODELS[fit.model]}{error}; {fit.observations} measurements at {fit.sizes} sizes."
 
 
 # -- servers

@@ -113,20 +113,17 @@ def jobs_command(chosen: Chosen, shape: Shape, site: SiteContext) -> None:
     shape.print(document, _COLUMNS, map(_cells, rows), right=_NUMBERS, otherwise=otherwise)
 
 
-def _wants(training: ListedTraining) -> str:
-    if training.task_nodes:
-        return "{}-{} each".format(*training.task_nodes)
-    return NOTHING if training.min_nodes is None else f"{training.min_nodes}-{training.max_nodes}"
-
-
 def _cells(training: ListedTraining) -> tuple[str, ...]:
     nodes, asked, costs = training.nodes, training.asked_nodes, training.costs
+    wants = NOTHING if training.min_nodes is None else f"{training.min_nodes}-{training.max_nodes}"
+    if training.task_nodes:
+        wants = "{}-{} each".format(*training.task_nodes)
     shown_costs = "/".join(f"{costs.get(name, 0.0):.3g}" for name in _COSTS) if costs else NOTHING
     samples = or_nothing(training.samples, "{:,.0f}")
     evictions = NOTHING if training.ends is None else str(training.ends.get(str(End.PREEMPTED), 0))
     state = "; ".join(filter(None, (training.state, training.lacks)))
     return (
-        training.id, training.name or NOTHING, training.user, str(len(nodes)), str(len(asked)), _wants(training),
+        training.id, training.name or NOTHING, training.user, str(len(nodes)), str(len(asked)), wants,
         samples, evictions, shown_costs, state, fold_nodes(nodes) if nodes else NOTHING,
     )  # fmt: skip
 
@@ -184,7 +181,8 @@ def top_command(
         while True:
             max_rows = max(1, console.height - _ROWS_BESIDE)
             live.update(draw(find_standing(site.config), chosen, max_rows, console.width), refresh=True)
-            if _pressed(interval_s) in ("q", "Q"):
+            has_key, _, _ = select.select([sys.stdin], [], [], interval_s)
+            if has_key and sys.stdin.read(1) in ("q", "Q"):
                 return
 
 
@@ -194,10 +192,6 @@ def draw(standing: Standing, chosen: Chosen, max_rows: int | None, width: int) -
     look = standing.look
     if look is None:
         return Group(*lines)
-    return Group(*lines, Text(), *_bar(standing, width), Text(), _trainers(standing, chosen, max_rows))
-
-
-def _bar(standing: Standing, width: int) -> Iterator[Text]:
     counts = Counter(status_document(standing).nodes)
     total = sum(counts.values())
     bar, legend = Text(), Text()
@@ -205,8 +199,7 @@ def _bar(standing: Standing, width: int) -> Iterator[Text]:
         cells = round(counts[state] * min(width, total) / total) if total else 0
         bar.append(("#" if state == "lent" else "-" if state == "not lent" else "=") * cells, style)
         legend.append(f"{counts[state]} {state}  ", style)
-    yield bar
-    yield legend
+    return Group(*lines, Text(), bar, legend, Text(), _trainers(standing, chosen, max_rows))
 
 
 def _trainers(standing: Standing, chosen: Chosen, max_rows: int | None) -> Table | Text:
@@ -234,11 +227,6 @@ def _trainers(standing: Standing, chosen: Chosen, max_rows: int | None) -> Table
 def _is_chosen(trainer: TrainerStatus, chosen: Chosen) -> bool:
     lent, asked = expand_nodes(trainer.lent), expand_nodes(trainer.asked)
     return chosen.has(trainer.owner, trainer.account, state_word(trainer.state, lent, asked), lent | asked)
-
-
-def _pressed(seconds: float) -> str:
-    ready, _, _ = select.select([sys.stdin], [], [], seconds)
-    return sys.stdin.read(1) if ready else ""
 
 
 @contextlib.contextmanager

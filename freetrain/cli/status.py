@@ -72,12 +72,17 @@ def health_command(site: SiteContext, as_json: bool = json_option) -> None:
         health, why = (Health.UNKNOWN, standing.why_not) if is_hidden else judge_health(standing)
     except FreetrainError as error:
         health, why = Health.UNKNOWN, error.what
-    counts = _counts(standing)
     if as_json:
         document = standing.document() if standing else None
         print_json({"format": "freetrain-health/1", "health": health.name, "why": why, "daemon": document})
     else:
-        figures = " ".join(f"{name}={count}" for name, count in counts.items())
+        figures = ""
+        if standing is not None and standing.look is not None:
+            nodes, look = status_document(standing).nodes, standing.look
+            states = ("free", "lent", "asked for", "due back")
+            counts = {state.replace(" ", "_"): nodes.get(state, 0) for state in states}
+            counts["trainers"] = len(look.trainers) + look.trainers_left_out
+            figures = " ".join(f"{name}={count}" for name, count in counts.items())
         click.echo(f"FREETRAIN {health.name} - {printable(why)}" + (f" | {figures}" if figures else ""))
     raise SystemExit(int(health))
 
@@ -104,14 +109,6 @@ def judge_health(standing: Standing) -> tuple[Health, str]:
     if look.cannot_wake:
         return Health.WARNING, look.cannot_wake
     return Health.OK, f"mode {status.daemon.mode}, last look {standing.now_s - look.time_s:.0f} s ago"
-
-
-def _counts(standing: Standing | None) -> dict[str, int]:
-    if standing is None or standing.look is None:
-        return {}
-    nodes = status_document(standing).nodes
-    counts = {state.replace(" ", "_"): nodes.get(state, 0) for state in ("free", "lent", "asked for", "due back")}
-    return {**counts, "trainers": len(standing.look.trainers) + standing.look.trainers_left_out}
 
 
 _PATIENCE_S = 5.0
