@@ -191,10 +191,6 @@ _LOCAL_NAMES = frozenset(("localhost", "127.0.0.1", "[::1]"))
 _CHALLENGE = {"WWW-Authenticate": 'Basic realm="freetrain", charset="UTF-8"'}
 
 
-class _UserNeededError(UnknownUserError):
-    """Error of a request without a user for something that only users get."""
-
-
 def page_server(host: str, port: int, live_page: LivePage, identities: Identities) -> ReadyTextServer:
     """A server of the page; port 0: any that is free.
 
@@ -245,7 +241,7 @@ class Answers:
         if path == "/":
             return self._live_page.now()
         if not user and (path == OWN_PAGE or self._live_page.needs_user(name)):
-            raise _UserNeededError("Say who you are: the password is a token, which 'freetrain web token' makes.")
+            raise UnknownUserError("Say who you are: the password is a token, which 'freetrain web token' makes.")
         return self._live_page.own_page(user) if path == OWN_PAGE else self._live_page.document(name, user)
 
 

@@ -41,7 +41,10 @@ def _sums(ledger: Ledger, from_s: float, until_s: float, now_s: float) -> list[L
     costs = {id_: costs_of(trainer) for id_, trainer in trainers.items()}
     sums: defaultdict[tuple[str, str, str], LentTime] = defaultdict(LentTime)
     for id_, lent in lent_times(lendings, costs, from_s, until_s).items():
-        sums[_names_of(trainers.get(id_))] += lent
+        trainer = trainers.get(id_)
+        tag = tag_in(trainer.tag) if trainer else None
+        names = (trainer.owner, trainer.account, tag.kind if tag else "") if trainer else ("", "", "")
+        sums[names] += lent
     return [LentDay(from_s, until_s, *names, lent) for names, lent in sums.items()]
 
 
@@ -51,13 +54,6 @@ def fragments_for(ledger: Ledger, from_s: float, until_s: float) -> list[Fragmen
     tags = ledger.tags_of_ended(from_s - LONGEST_LOSS_S, from_s)
     reach_s = max([_LATEST_END_S, *(_costs_of_tag(tag).reach_s for tag in tags)])
     return ledger.fragments_between(from_s - reach_s, until_s)
-
-
-def _names_of(trainer: KnownTrainer | None) -> tuple[str, str, str]:
-    if trainer is None:
-        return "", "", ""
-    tag = tag_in(trainer.tag)
-    return trainer.owner, trainer.account, tag.kind if tag else ""
 
 
 def lendings_of(fragments: Iterable[Fragment], now_s: float) -> list[Lending]:

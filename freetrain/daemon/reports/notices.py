@@ -364,7 +364,9 @@ class Notices:
         """Run the site's command, in a thread of its own."""
         command = shlex.split(_command(config, letter.kind))
         text = self._text(letter, config.notify.templates)
-        self._complain(letter, run_hook(command, text, _variables(letter), config.notify.timeout))
+        names = ("kind", "host", "partition", "owner")
+        variables = {f"FREETRAIN_{name.upper()}": str(getattr(letter, name)) for name in names}
+        self._complain(letter, run_hook(command, text, variables, config.notify.timeout))
         try:
             self._book.mark_delivered(ids, self._wall_s())
         # There an error ends nothing.
@@ -395,8 +397,3 @@ def _unfinished(noticed: Noticed) -> list[str]:
 
 def _command(config: Config, kind: NewsKind) -> str:
     return config.notify.owners_command if kind.is_for_owners else config.notify.command
-
-
-def _variables(letter: Letter) -> dict[str, str]:
-    names = ("kind", "host", "partition", "owner")
-    return {f"FREETRAIN_{name.upper()}": str(getattr(letter, name)) for name in names}
