@@ -208,32 +208,27 @@ def describe_servers(rates: Sequence[Rate]) -> Iterator[str]:
         missing = LEAST_POINTS - len(points)
         yield f"SMD's model of workers and servers needs {missing} more sizes of them to be fitted."
     else:
-        model = fit_servers(points, batch)
-        yield _fastest(points, model)
-        workers_each = {rate.world / rate.nodes for rate in served}
-        if len(workers_each) == 1:
-            yield _for_the_tag(model, workers_each.pop(), max(point.servers for point in points))
+        workers_per_node = {rate.world / rate.nodes for rate in served}
+        yield from _describe_model(points, fit_servers(points, batch), workers_per_node)
 
 
-def _for_the_tag(model: ServerModel, workers_each: float, seen_servers: int) -> str:
-    """The model by nodes instead of workers, as a submission's tag has it."""
-    a, b, c, d, e = model.coefficients
-    by_nodes = (a * model.batch / workers_each, b, c * workers_each, d * workers_each, e)
-    max_servers = min(_BEYOND * seen_servers, SERVERS.most)
-    step = "/".join(f"{value:.6f}".rstrip("0").rstrip(".") for value in by_nodes)
-    return f"For its tag: servers={max_servers},step={step}"
-
-
-def _fastest(points: Sequence[Point], model: ServerModel) -> str:
+def _describe_model(points: Sequence[Point], model: ServerModel, workers_per_node: set[float]) -> Iterator[str]:
+    """The fastest size by the model, and, where all nodes had as many workers, the tag that has the model."""
     max_workers = _BEYOND * max(point.workers for point in points)
     max_servers = _BEYOND * max(point.servers for point in points)
     workers, servers = fastest(model, SizeLimits((), (), (), max_workers, max_servers)) or (1, 1)
     off = max(abs(float(model.step_s(point.workers, point.servers)) / point.step_s - 1) for point in points)
-    return (
+    yield (
         f"SMD's model, {off:.0%} off at most: fastest with {workers} workers and {servers} servers "
         f"({show_value(float(model.step_s(workers, servers)))} s per step), of {max_workers} and "
         f"{max_servers} at most."
     )
+    if len(workers_per_node) == 1:
+        (each,) = workers_per_node
+        a, b, c, d, e = model.coefficients
+        by_nodes = (a * model.batch / each, b, c * each, d * each, e)
+        step = "/".join(f"{value:.6f}".rstrip("0").rstrip(".") for value in by_nodes)
+        yield f"For its tag: servers={min(max_servers, SERVERS.most)},step={step}"
 
 
 # -- kinds of nodes

@@ -27,7 +27,6 @@ from freetrain.core.fragment import End
 from freetrain.core.known_trainer import TrainerState
 from freetrain.core.node import Nodes
 from freetrain.daemon.reports.standing import Standing, find_standing
-from freetrain.daemon.reports.status import TrainerStatus
 from freetrain.showing.words import NOTHING, or_nothing, printable
 from freetrain.slurm.parsing import expand_nodes, fold_nodes
 
@@ -203,16 +202,20 @@ def draw(standing: Standing, chosen: Chosen, max_rows: int | None, width: int) -
 
 
 def _trainers(standing: Standing, chosen: Chosen, max_rows: int | None) -> Table | Text:
-    shown = [trainer for trainer in standing.trainers.values() if _is_chosen(trainer, chosen)]
-    shown.sort(key=lambda trainer: (-len(expand_nodes(trainer.lent)), trainer.id))
+    shown = []
+    for trainer in standing.trainers.values():
+        lent, starting = expand_nodes(trainer.lent), expand_nodes(trainer.asked)
+        word = state_word(trainer.state, lent, starting)
+        if chosen.has(trainer.owner, trainer.account, word, lent | starting):
+            shown.append((trainer, len(lent), len(starting)))
+    shown.sort(key=lambda row: (-row[1], row[0].id))
     if not shown:
         return Text("No such training waits or runs." if chosen != Chosen() else "No training waits or runs.")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in ("TRAINING", "USER", "NODES", "ASKED", "SAMPLES", "EVICTIONS", "STATE"):
         right = column in ("NODES", "ASKED", "SAMPLES", "EVICTIONS")
         table.add_column(column, justify="right" if right else "left", no_wrap=True)
-    for trainer in shown[:max_rows]:
-        nodes, asked = len(expand_nodes(trainer.lent)), len(expand_nodes(trainer.asked))
+    for trainer, nodes, asked in shown[:max_rows]:
         now = "running" if nodes else standing.waiting_text(trainer)
         state = printable(standing.trouble_of(trainer) or now)
         samples = f"{trainer.samples_done:,.0f}"
@@ -222,11 +225,6 @@ def _trainers(standing: Standing, chosen: Chosen, max_rows: int | None) -> Table
     if max_rows is not None and len(shown) > max_rows:
         table.caption = f"{len(shown) - max_rows} more"
     return table
-
-
-def _is_chosen(trainer: TrainerStatus, chosen: Chosen) -> bool:
-    lent, asked = expand_nodes(trainer.lent), expand_nodes(trainer.asked)
-    return chosen.has(trainer.owner, trainer.account, state_word(trainer.state, lent, asked), lent | asked)
 
 
 @contextlib.contextmanager

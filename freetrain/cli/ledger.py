@@ -26,7 +26,7 @@ from freetrain.core.fragment import Fragment, LentTime
 from freetrain.daemon.reports.lent_days import day_of, start_of
 from freetrain.durations import show_duration
 from freetrain.errors import ExitCode, FreetrainError, InputError
-from freetrain.lending.lent_time import Check, Difference, compare
+from freetrain.lending.lent_time import Check, compare
 from freetrain.replay.worth import worth_of
 from freetrain.showing.words import NOTHING, or_nothing, show_time
 
@@ -213,7 +213,13 @@ def check_listing(books: Books, site: SiteContext, shape: Shape) -> bool:
     runs = [run for group in groups for run in site.slurm.runs(group)]
     check = compare(books.lendings, runs, books.from_s, books.until_s, books.now_s)
     document = site.document(_CHECK_FORMAT, **_range_of(books), **_check_facts(check))
-    rows = map(_difference_cells, check.differences)
+    rows = [
+        (
+            found.job, found.node or NOTHING, show_time(found.start_s), or_nothing(found.ledger_s, "{:.0f}"),
+            or_nothing(found.accounting_s, "{:.0f}"), found.what,
+        )
+        for found in check.differences
+    ]  # fmt: skip
     shape.print(document, _CHECK_COLUMNS, rows, ("LEDGER", "ACCOUNTING"))
     if not shape.as_json:
         click.echo(_summary(check), err=shape.is_for_scripts)
@@ -226,11 +232,6 @@ def _summary(check: Check) -> str:
     differ, times = len(check.differences), check.compared + one_sided
     verb = "differ" if differ > 1 else "differs"
     return f"{hours}: {differ or 'none'} of {times} times that a node was lent {verb}."
-
-
-def _difference_cells(found: Difference) -> tuple[str, ...]:
-    seconds = (or_nothing(seconds, "{:.0f}") for seconds in (found.ledger_s, found.accounting_s))
-    return (found.job, found.node or NOTHING, show_time(found.start_s), *seconds, found.what)
 
 
 def _check_facts(check: Check) -> dict[str, object]:

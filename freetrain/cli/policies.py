@@ -1,4 +1,7 @@
-"""``freetrain policies``: list of policies; ``solve``: single problems; ``bench``: experiments."""
+"""Policies by themselves, without a log and a daemon.
+
+``freetrain policies`` lists them, ``solve`` solves single problems, ``bench`` repeats published experiments.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from enum import IntEnum
 
@@ -130,11 +130,14 @@ def print_where_you_stand() -> None:
     """Print whether there are a Slurm, a configuration and a daemon, and what to do next."""
     slurm = _slurm()
     try:
-        loaded, wrong = load_config(), ""
+        loaded = load_config()
+        sources = f"The configuration is {', '.join(map(str, loaded.sources))}."
+        configuration = sources if loaded.sources else "There is no configuration: the defaults count."
     except ConfigError as error:
-        loaded, wrong = None, f"{error.what} {error.hint}".strip()
+        loaded = None
+        configuration = f"The configuration cannot be used: {f'{error.what} {error.hint}'.strip()}"
     standing = find_standing(loaded.config) if loaded else None
-    for line in (slurm, *_configuration(loaded, wrong), *(standing.lines() if standing else ())):
+    for line in (slurm, configuration, *(standing.lines() if standing else ())):
         click.echo(printable(line))
     click.echo("\nNext:")
     steps = next_steps(slurm == _ANSWERS, loaded, standing)
@@ -163,12 +166,3 @@ def _slurm() -> str:
     except SlurmError as error:
         return f"No Slurm answers here: {error.what}"
     return _ANSWERS if "is UP" in answer else "Slurm is here, and its controller is down."
-
-
-def _configuration(loaded: Loaded | None, wrong: str) -> Iterator[str]:
-    if loaded is None:
-        yield f"The configuration cannot be used: {wrong}"
-    elif not loaded.sources:
-        yield "There is no configuration: the defaults count."
-    else:
-        yield f"The configuration is {', '.join(map(str, loaded.sources))}."
