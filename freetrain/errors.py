@@ -47,8 +47,6 @@ class StateError(FreetrainError):
     """freetrain's own state (the store) cannot be read or written.
 
     Args:
-        what: one sentence on what happened and what it means.
-        hint: one sentence on what to do about it.
         exit_code: another status where trying again cannot help.
         passes: whether it may be well at another try, as where the disk is full or the file is locked.
     """

@@ -71,8 +71,13 @@ def check_command(
     loaded = load_config(config_path)
     config, sources = loaded.config, loaded.sources
     account = account or daemons_account(config)
-    if prove:
-        _check_may_prove(account, offline)
+    if prove and offline:
+        raise InputError("--prove asks Slurm, and --offline does not.", "Leave one of them out.")
+    if prove and pwd.getpwuid(os.geteuid()).pw_name != account:
+        raise InputError(
+            f"What {account} may do only {account} can prove.",
+            f"sudo -u {account} freetrain config check --prove; or name another account with --user.",
+        )
     if offline:
         _finish(inspect_files(config, sources, account), config_path, as_json)
     gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
@@ -82,16 +87,6 @@ def check_command(
         _print(inspect_files(config, sources, account), config_path, as_json)
         raise
     _finish(found, config_path, as_json)
-
-
-def _check_may_prove(account: str, offline: bool) -> None:
-    if offline:
-        raise InputError("--prove asks Slurm, and --offline does not.", "Leave one of them out.")
-    if pwd.getpwuid(os.geteuid()).pw_name != account:
-        raise InputError(
-            f"What {account} may do only {account} can prove.",
-            f"sudo -u {account} freetrain config check --prove; or name another account with --user.",
-        )
 
 
 def lines_of(finding: Finding, settings: Path) -> Iterator[str]:
@@ -237,16 +232,15 @@ def diff_command(
     base = Config() if other is None else load_config(other).config
     found = changed(loaded.config, base)
     rows = [
-        (setting.path, *_shown(setting, base, loaded.config), _origin(loaded, setting) or NOTHING)
+        (
+            setting.path,
+            *(setting.show(value_of(config, setting)) for config in (base, loaded.config)),
+            _origin(loaded, setting) or NOTHING,
+        )
         for setting in found
     ]
     columns = ("SETTING", "OTHER" if other else "DEFAULT", "VALUE", "FROM")
-    otherwise = "No setting differs."
-    shape.print(_document(loaded, found), columns, rows, otherwise=otherwise)
-
-
-def _shown(setting: Setting, *configs: Config) -> Iterator[str]:
-    return (setting.show(value_of(config, setting)) for config in configs)
+    shape.print(_document(loaded, found), columns, rows, otherwise="No setting differs.")
 
 
 def _origin(loaded: Loaded, setting: Setting) -> str:

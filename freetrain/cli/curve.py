@@ -87,7 +87,9 @@ def curve_command(
     log = _read(trainer)
     published = _published(job, site) if job is not None else None
     speeds, rates = (published.speeds, published.seen_rates) if published is not None else ({}, {})
-    axis = _NODES if rates else _axis(log.rates)
+    # By workers where the same number of nodes was seen with different numbers of them
+    sizes = {(rate.nodes, rate.world) for rate in log.rates}
+    axis = _NODES if rates or len(sizes) == len({nodes for nodes, _ in sizes}) else _WORKERS
     max_size = max_size or 2 * max(map(axis.size, log.rates))
     at_speed_1 = [Observation(nodes, rate) for nodes, rate in rates.items()]
     seen = [Observation(axis.size(rate), rate.samples_per_s, rate.elapsed_s) for rate in log.rates]
@@ -109,7 +111,8 @@ def _show(log: ProgressLog, axis: _Axis, fit: FittedCurve, speeds: Mapping[str, 
         size: [rate for rate in log.rates if axis.size(rate) == size] for size, _ in fit.curve if size <= max_size
     }
     print_table(columns, [_row(size, rate, by_size[size]) for size, rate in fit.curve if size in by_size], columns)
-    click.echo(f"\n{_describe(fit)}")
+    error = "" if math.isnan(fit.relative_error) else f", {fit.relative_error:.1%} off the measurements"
+    click.echo(f"\n{_MODELS[fit.model]}{error}; {fit.observations} measurements at {fit.sizes} sizes.")
     if axis is _WORKERS:
         click.echo("By workers, as the same nodes had different numbers of them; the daemon decides by nodes.")
     if speeds:
@@ -166,12 +169,6 @@ def _read(trainer: Path) -> ProgressLog:
     return log
 
 
-def _axis(rates: Sequence[Rate]) -> _Axis:
-    """Axis of nodes; of workers if the same number of nodes was seen with different numbers of workers."""
-    sizes = {(rate.nodes, rate.world) for rate in rates}
-    return _NODES if len(sizes) == len({nodes for nodes, _ in sizes}) else _WORKERS
-
-
 def _row(size: int, samples_per_s: float, seen: list[Rate]) -> list[str]:
     cells = [str(size), show_value(samples_per_s), show_value(samples_per_s / size)]
     if not seen:
@@ -187,11 +184,6 @@ def _row(size: int, samples_per_s: float, seen: list[Rate]) -> list[str]:
 def _mean(rates: list[Rate], value: Callable[[Rate], float]) -> float:
     """Mean of a value over rates, weighted by how long each was measured."""
     return sum(value(rate) * rate.elapsed_s for rate in rates) / sum(rate.elapsed_s for rate in rates)
-
-
-def _describe(fit: FittedCurve) -> str:
-    error = "" if math.isnan(fit.relative_error) else f", {fit.relative_error:.1%} off the measurements"
-    return f"{_MODELS[fit.model]}{error}; {fit.observations} measurements at {fit.sizes} sizes."
 
 
 # -- servers
@@ -216,32 +208,27 @@ def describe_servers(rates: Sequence[Rate]) -> Iterator[str]:
         missing = LEAST_POINTS - len(points)
         yield f"SMD's model of workers and servers needs {missing} more sizes of them to be fitted."
     else:
-        model = fit_servers(points, batch)
-        yield _fastest(points, model)
-        workers_each = {rate.world / rate.nodes for rate in served}
-        if len(workers_each) == 1:
-            yield _for_the_tag(model, workers_each.pop(), max(point.servers for point in points))
+        workers_per_node = {rate.world / rate.nodes for rate in served}
+        yield from _describe_model(points, fit_servers(points, batch), workers_per_node)
 
 
-def _for_the_tag(model: ServerModel, workers_each: float, seen_servers: int) -> str:
-    """The model by nodes instead of workers, as a submission's tag has it."""
-    a, b, c, d, e = model.coefficients
-    by_nodes = (a * model.batch / workers_each, b, c * workers_each, d * workers_each, e)
-    max_servers = min(_BEYOND * seen_servers, SERVERS.most)
-    step = "/".join(f"{value:.6f}".rstrip("0").rstrip(".") for value in by_nodes)
-    return f"For its tag: servers={max_servers},step={step}"
-
-
-def _fastest(points: Sequence[Point], model: ServerModel) -> str:
+def _describe_model(points: Sequence[Point], model: ServerModel, workers_per_node: set[float]) -> Iterator[str]:
+    """The fastest size by the model, and, where all nodes had as many workers, the tag that has the model."""
     max_workers = _BEYOND * max(point.workers for point in points)
     max_servers = _BEYOND * max(point.servers for point in points)
     workers, servers = fastest(model, SizeLimits((), (), (), max_workers, max_servers)) or (1, 1)
     off = max(abs(float(model.step_s(point.workers, point.servers)) / point.step_s - 1) for point in points)
-    return (
+    yield (
         f"SMD's model, {off:.0%} off at most: fastest with {workers} workers and {servers} servers "
         f"({show_value(float(model.step_s(workers, servers)))} s per step), of {max_workers} and "
         f"{max_servers} at most."
     )
+    if len(workers_per_node) == 1:
+        (each,) = workers_per_node
+        a, b, c, d, e = model.coefficients
+        by_nodes = (a * model.batch / each, b, c * each, d * each, e)
+        step = "/".join(f"{value:.6f}".rstrip("0").rstrip(".") for value in by_nodes)
+        yield f"For its tag: servers={min(max_servers, SERVERS.most)},step={step}"
 
 
 # -- kinds of nodes

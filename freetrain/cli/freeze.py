@@ -11,7 +11,6 @@ import click
 from freetrain.cli.helping import command
 from freetrain.cli.options import argument, option
 from freetrain.cli.site import SiteContext
-from freetrain.config import FreezeSettings
 from freetrain.elastic.on_node.freezing import Freezer, FrozenTask
 from freetrain.errors import InputError
 from freetrain.slurm.tags import Tag, tag_in
@@ -39,25 +38,17 @@ def freeze_command(
     level = logging.INFO if verbose else logging.WARNING
     logging.basicConfig(level=level, format="freetrain: %(message)s")
     array = os.environ.get("SLURM_ARRAY_JOB_ID", os.environ.get("SLURM_JOB_ID", ""))
-    tag = _tag_of(array, site) if not (name and directory) else Tag()
-    freezer = _find_freezer(site.config.freeze, name or tag.freeze)
-    root = directory or Path(tag.directory or f"freetrain-frozen-{array}")
-    task = os.environ.get("SLURM_ARRAY_TASK_ID", "0")
-    raise SystemExit(FrozenTask(freezer, root.absolute(), task).run(command))
-
-
-def _find_freezer(settings: FreezeSettings, name: str) -> Freezer:
-    """The freezer of this name."""
+    tasks = site.slurm.job(array) if array and not (name and directory) else []
+    # An empty tag outside of a filler
+    tag = next((found for task in tasks if (found := tag_in(task.comment))), Tag())
+    settings, name = site.config.freeze, name or tag.freeze
     if name not in settings.launch:
         known = ", ".join(sorted(settings.launch)) or "none"
         raise InputError(
             f"there is no freezer {name!r}: the site has {known}." if name else "no freezer is named.",
             "Submit with --freeze NAME, or name one with --freezer; the table [freeze] of the settings has them.",
         )
-    return Freezer(settings.launch[name], settings.save[name], settings.thaw[name], settings.within)
-
-
-def _tag_of(array: str, site: SiteContext) -> Tag:
-    """The tag of the array whose task this is; an empty one outside of a filler."""
-    tasks = site.slurm.job(array) if array else []
-    return next((tag for task in tasks if (tag := tag_in(task.comment))), Tag())
+    freezer = Freezer(settings.launch[name], settings.save[name], settings.thaw[name], settings.within)
+    root = directory or Path(tag.directory or f"freetrain-frozen-{array}")
+    task = os.environ.get("SLURM_ARRAY_TASK_ID", "0")
+    raise SystemExit(FrozenTask(freezer, root.absolute(), task).run(command))

@@ -27,7 +27,6 @@ from freetrain.core.fragment import End
 from freetrain.core.known_trainer import TrainerState
 from freetrain.core.node import Nodes
 from freetrain.daemon.reports.standing import Standing, find_standing
-from freetrain.daemon.reports.status import TrainerStatus
 from freetrain.showing.words import NOTHING, or_nothing, printable
 from freetrain.slurm.parsing import expand_nodes, fold_nodes
 
@@ -113,20 +112,17 @@ def jobs_command(chosen: Chosen, shape: Shape, site: SiteContext) -> None:
     shape.print(document, _COLUMNS, map(_cells, rows), right=_NUMBERS, otherwise=otherwise)
 
 
-def _wants(training: ListedTraining) -> str:
-    if training.task_nodes:
-        return "{}-{} each".format(*training.task_nodes)
-    return NOTHING if training.min_nodes is None else f"{training.min_nodes}-{training.max_nodes}"
-
-
 def _cells(training: ListedTraining) -> tuple[str, ...]:
     nodes, asked, costs = training.nodes, training.asked_nodes, training.costs
+    wants = NOTHING if training.min_nodes is None else f"{training.min_nodes}-{training.max_nodes}"
+    if training.task_nodes:
+        wants = "{}-{} each".format(*training.task_nodes)
     shown_costs = "/".join(f"{costs.get(name, 0.0):.3g}" for name in _COSTS) if costs else NOTHING
     samples = or_nothing(training.samples, "{:,.0f}")
     evictions = NOTHING if training.ends is None else str(training.ends.get(str(End.PREEMPTED), 0))
     state = "; ".join(filter(None, (training.state, training.lacks)))
     return (
-        training.id, training.name or NOTHING, training.user, str(len(nodes)), str(len(asked)), _wants(training),
+        training.id, training.name or NOTHING, training.user, str(len(nodes)), str(len(asked)), wants,
         samples, evictions, shown_costs, state, fold_nodes(nodes) if nodes else NOTHING,
     )  # fmt: skip
 
@@ -184,7 +180,8 @@ def top_command(
         while True:
             max_rows = max(1, console.height - _ROWS_BESIDE)
             live.update(draw(find_standing(site.config), chosen, max_rows, console.width), refresh=True)
-            if _pressed(interval_s) in ("q", "Q"):
+            has_key, _, _ = select.select([sys.stdin], [], [], interval_s)
+            if has_key and sys.stdin.read(1) in ("q", "Q"):
                 return
 
 
@@ -194,10 +191,6 @@ def draw(standing: Standing, chosen: Chosen, max_rows: int | None, width: int) -
     look = standing.look
     if look is None:
         return Group(*lines)
-    return Group(*lines, Text(), *_bar(standing, width), Text(), _trainers(standing, chosen, max_rows))
-
-
-def _bar(standing: Standing, width: int) -> Iterator[Text]:
     counts = Counter(status_document(standing).nodes)
     total = sum(counts.values())
     bar, legend = Text(), Text()
@@ -205,21 +198,24 @@ def _bar(standing: Standing, width: int) -> Iterator[Text]:
         cells = round(counts[state] * min(width, total) / total) if total else 0
         bar.append(("#" if state == "lent" else "-" if state == "not lent" else "=") * cells, style)
         legend.append(f"{counts[state]} {state}  ", style)
-    yield bar
-    yield legend
+    return Group(*lines, Text(), bar, legend, Text(), _trainers(standing, chosen, max_rows))
 
 
 def _trainers(standing: Standing, chosen: Chosen, max_rows: int | None) -> Table | Text:
-    shown = [trainer for trainer in standing.trainers.values() if _is_chosen(trainer, chosen)]
-    shown.sort(key=lambda trainer: (-len(expand_nodes(trainer.lent)), trainer.id))
+    shown = []
+    for trainer in standing.trainers.values():
+        lent, starting = expand_nodes(trainer.lent), expand_nodes(trainer.asked)
+        word = state_word(trainer.state, lent, starting)
+        if chosen.has(trainer.owner, trainer.account, word, lent | starting):
+            shown.append((trainer, len(lent), len(starting)))
+    shown.sort(key=lambda row: (-row[1], row[0].id))
     if not shown:
         return Text("No such training waits or runs." if chosen != Chosen() else "No training waits or runs.")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in ("TRAINING", "USER", "NODES", "ASKED", "SAMPLES", "EVICTIONS", "STATE"):
         right = column in ("NODES", "ASKED", "SAMPLES", "EVICTIONS")
         table.add_column(column, justify="right" if right else "left", no_wrap=True)
-    for trainer in shown[:max_rows]:
-        nodes, asked = len(expand_nodes(trainer.lent)), len(expand_nodes(trainer.asked))
+    for trainer, nodes, asked in shown[:max_rows]:
         now = "running" if nodes else standing.waiting_text(trainer)
         state = printable(standing.trouble_of(trainer) or now)
         samples = f"{trainer.samples_done:,.0f}"
@@ -229,16 +225,6 @@ def _trainers(standing: Standing, chosen: Chosen, max_rows: int | None) -> Table
     if max_rows is not None and len(shown) > max_rows:
         table.caption = f"{len(shown) - max_rows} more"
     return table
-
-
-def _is_chosen(trainer: TrainerStatus, chosen: Chosen) -> bool:
-    lent, asked = expand_nodes(trainer.lent), expand_nodes(trainer.asked)
-    return chosen.has(trainer.owner, trainer.account, state_word(trainer.state, lent, asked), lent | asked)
-
-
-def _pressed(seconds: float) -> str:
-    ready, _, _ = select.select([sys.stdin], [], [], seconds)
-    return sys.stdin.read(1) if ready else ""
 
 
 @contextlib.contextmanager

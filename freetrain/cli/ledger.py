@@ -21,16 +21,14 @@ from freetrain.cli.listing import LISTING, Shape, command_line
 from freetrain.cli.options import option, read_nodes, read_time, since_option
 from freetrain.cli.site import SiteContext
 from freetrain.client.daemons_ledger import Books, Key, course_of, entries_of, month_of, read_books
-from freetrain.config import Config, Prices
+from freetrain.config import Config
 from freetrain.core.fragment import Fragment, LentTime
-from freetrain.core.job import JobRun
 from freetrain.daemon.reports.lent_days import day_of, start_of
 from freetrain.durations import show_duration
 from freetrain.errors import ExitCode, FreetrainError, InputError
-from freetrain.lending.lent_time import Check, Difference, compare
+from freetrain.lending.lent_time import Check, compare
 from freetrain.replay.worth import worth_of
 from freetrain.showing.words import NOTHING, or_nothing, show_time
-from freetrain.slurm.gateway import Gateway
 
 Entries = Sequence[tuple[Sequence[str], LentTime]]
 """Lines of the ledger: the values of its keys, and the time that was lent."""
@@ -101,10 +99,21 @@ def ledger_command(
 
 
 def _document(books: Books, entries: Entries, keys: Sequence[Key], site: SiteContext) -> dict[str, Any]:
-    found = [
-        {**dict(zip(map(str, keys), names, strict=True)), **_facts(time_, site.config.prices)}
-        for names, time_ in entries
-    ]
+    found, prices = [], site.config.prices
+    for names, lent in entries:
+        worth = worth_of(lent.lent_s / 3600, lent.useful_s / 3600, prices)
+        found.append(
+            {
+                **dict(zip(map(str, keys), names, strict=True)),
+                "starts": lent.starts,
+                "evictions": lent.evictions,
+                "node_hours": lent.lent_s / 3600,
+                "useful_node_hours": lent.useful_s / 3600,
+                "lost_to_starts_node_hours": lent.lost_to_starts_s / 3600,
+                "lost_to_ends_node_hours": lent.lost_to_ends_s / 3600,
+                "worth": asdict(worth) if prices.say_anything else None,
+            }
+        )
     delays = {"jobs": len(books.harms), "seconds": sum(harm.delay_s for harm in books.harms)}
     return site.document(_FORMAT, **_range_of(books), entries=found, delays=delays)
 
@@ -146,19 +155,6 @@ def _read_month(month: str) -> date:
 def _cells(found: LentTime) -> Sequence[str]:
     hours = (found.lent_s, found.useful_s, found.lost_to_starts_s, found.lost_to_ends_s)
     return (str(found.starts), str(found.evictions), *(f"{seconds / 3600:.2f}" for seconds in hours))
-
-
-def _facts(found: LentTime, prices: Prices) -> dict[str, Any]:
-    worth = worth_of(found.lent_s / 3600, found.useful_s / 3600, prices)
-    return {
-        "starts": found.starts,
-        "evictions": found.evictions,
-        "node_hours": found.lent_s / 3600,
-        "useful_node_hours": found.useful_s / 3600,
-        "lost_to_starts_node_hours": found.lost_to_starts_s / 3600,
-        "lost_to_ends_node_hours": found.lost_to_ends_s / 3600,
-        "worth": asdict(worth) if prices.say_anything else None,
-    }
 
 
 _MOST_DAYS = 93
@@ -211,21 +207,23 @@ def check_listing(books: Books, site: SiteContext, shape: Shape) -> bool:
             "Slurm keeps no accounting here (AccountingStorageType), so there is nothing to check against.",
             exit_code=ExitCode.CONFIGURATION,
         )
-    runs = _runs_of(books, site.slurm)
+    reaching = [lending for lending in books.lendings if lending.end_s > books.from_s]
+    arrays = sorted({row.job.partition("_")[0] for row in reaching})
+    groups = (arrays[first : first + _AT_ONCE] for first in range(0, len(arrays), _AT_ONCE))
+    runs = [run for group in groups for run in site.slurm.runs(group)]
     check = compare(books.lendings, runs, books.from_s, books.until_s, books.now_s)
     document = site.document(_CHECK_FORMAT, **_range_of(books), **_check_facts(check))
-    rows = map(_difference_cells, check.differences)
+    rows = [
+        (
+            found.job, found.node or NOTHING, show_time(found.start_s), or_nothing(found.ledger_s, "{:.0f}"),
+            or_nothing(found.accounting_s, "{:.0f}"), found.what,
+        )
+        for found in check.differences
+    ]  # fmt: skip
     shape.print(document, _CHECK_COLUMNS, rows, ("LEDGER", "ACCOUNTING"))
     if not shape.as_json:
         click.echo(_summary(check), err=shape.is_for_scripts)
     return bool(check.differences)
-
-
-def _runs_of(books: Books, gateway: Gateway) -> Sequence[JobRun]:
-    reaching = [lending for lending in books.lendings if lending.end_s > books.from_s]
-    arrays = sorted({row.job.partition("_")[0] for row in reaching})
-    groups = (arrays[first : first + _AT_ONCE] for first in range(0, len(arrays), _AT_ONCE))
-    return [run for group in groups for run in gateway.runs(group)]
 
 
 def _summary(check: Check) -> str:
@@ -234,11 +232,6 @@ def _summary(check: Check) -> str:
     differ, times = len(check.differences), check.compared + one_sided
     verb = "differ" if differ > 1 else "differs"
     return f"{hours}: {differ or 'none'} of {times} times that a node was lent {verb}."
-
-
-def _difference_cells(found: Difference) -> tuple[str, ...]:
-    seconds = (or_nothing(seconds, "{:.0f}") for seconds in (found.ledger_s, found.accounting_s))
-    return (found.job, found.node or NOTHING, show_time(found.start_s), *seconds, found.what)
 
 
 def _check_facts(check: Check) -> dict[str, object]:

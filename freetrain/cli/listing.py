@@ -9,7 +9,7 @@ import math
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,8 +55,15 @@ def print_table(
     It is fitted to a terminal's width, but never cut where it goes into a file or a pipe.
     """
     if not sys.stdout.isatty():
-        lines = [columns, *rows] if header else list(rows)
-        click.echo("\n".join(_plain_lines(lines, [column in right for column in columns])))
+        # Rich would take seconds for ten thousand rows
+        clean = [list(map(printable, row)) for row in ([columns, *rows] if header else rows)]
+        widths = [max(map(len, cells)) for cells in zip(*clean, strict=True)]
+        pads = [str.rjust if column in right else str.ljust for column in columns]
+        lines = (
+            "  ".join(pad(cell, width) for cell, width, pad in zip(row, widths, pads, strict=True)).rstrip()
+            for row in clean
+        )
+        click.echo("\n".join(lines))
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_header=header)
     for column in columns:
@@ -85,15 +92,6 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, 
             yield from flatten(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
-
-
-def _plain_lines(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> Iterator[str]:
-    """The rows in aligned columns; rich would take seconds for ten thousand of them."""
-    clean = [list(map(printable, row)) for row in rows]
-    widths = [max(map(len, cells)) for cells in zip(*clean, strict=True)]
-    for row in clean:
-        cells = zip(row, widths, right, strict=True)
-        yield "  ".join(cell.rjust(width) if flush else cell.ljust(width) for cell, width, flush in cells).rstrip()
 
 
 def _console() -> Console:

@@ -182,15 +182,11 @@ def cli(context: click.Context, debug: bool) -> None:
 
 def main() -> None:
     """Entry point of the ``freetrain`` command."""
-    _open_what_is_closed()
-    cli()
-
-
-def _open_what_is_closed() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         # A stream that the caller has closed is None to Python, and printing to it would raise.
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 (kept to the end)
+    cli()
 
 
 if __name__ == "__main__":

@@ -34,7 +34,6 @@ from freetrain.lending.memory import Memory
 from freetrain.lending.node_verdicts import NodeContext, judge_nodes
 from freetrain.lending.reconcile import find_strangers
 from freetrain.lending.rooms import find_rooms
-from freetrain.lending.rules import NodeRules
 from freetrain.lending.sightings import Sightings
 from freetrain.showing.words import NOTHING, show_time
 from freetrain.slurm.gateway import Gateway
@@ -77,7 +76,13 @@ def _list(site: SiteContext, shape: Shape, holes: bool) -> None:
     shape.begin(standing)
     gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout, in_parts=config.lend.in_parts)
     groups = find_node_groups(config, standing, gateway)
-    groups = _holes(groups) if holes else groups
+    if holes:
+        idle = (
+            group
+            for group in groups
+            if group.state in ("free", "lent", "asked for", "due back") or group.why == WITHOUT_DAEMON
+        )
+        groups = sorted(idle, key=lambda group: (inf if group.until_s is None else group.until_s, group.nodes))
     what, version = ("holes", 1) if holes else ("nodes", 2)
     entries = {what: [asdict(nodes_entry(group)) for group in groups]}
     columns = _HOLE_COLUMNS if holes else _NODE_COLUMNS
@@ -93,15 +98,6 @@ def _row(group: NodeGroup, now_s: float, holes: bool) -> tuple[str, ...]:
         return (group.nodes, count, group.state_text, until, group.why or NOTHING)
     lasts = NOTHING if group.until_s is None else show_duration(max(0.0, group.until_s - now_s))
     return (group.nodes, count, until, lasts, group.state_text)
-
-
-def _holes(groups: Sequence[NodeGroup]) -> Sequence[NodeGroup]:
-    idle = [
-        group
-        for group in groups
-        if group.state in ("free", "lent", "asked for", "due back") or group.why == WITHOUT_DAEMON
-    ]
-    return sorted(idle, key=lambda group: (inf if group.until_s is None else group.until_s, group.nodes))
 
 
 _FREE = {False: {NodeState.IDLE}, True: {NodeState.IDLE, NodeState.BUSY}}
@@ -128,7 +124,15 @@ def find_node_groups(config: Config, standing: Standing, gateway: Gateway) -> Se
     if standing.look:
         return _brought_up_to_date(standing.look.nodes, snapshot, running, config.lend.in_parts)
     facts = Facts(snapshot, tuple(running), orders=read_orders(config.state, snapshot.time_s))
-    return _judged_here(facts, rules_of(config, read_settings(gateway)).nodes)
+    rules = rules_of(config, read_settings(gateway)).nodes
+    shadow = shadow_of(facts, rules, Sightings())
+    rooms, _ = find_rooms(facts, rules)
+    groups = groups_of(judge_nodes(NodeContext(facts, Memory(), shadow, rules, rooms)), facts.fragments)
+    # By Slurm alone: no node that is free will be lent before a daemon is at work.
+    return [
+        replace(group, state="not lent", why=WITHOUT_DAEMON) if group.state == "free" else group
+        for group in groups
+    ]
 
 
 def _brought_up_to_date(
@@ -175,15 +179,3 @@ def _another_reason(verdict: NodeGroup, node: Node, jobs: Sequence[str], in_part
     if found["job"]:
         return f"job {found['job']} has just ended"
     return f"Slurm showed {found['state']} a moment ago"
-
-
-def _judged_here(facts: Facts, rules: NodeRules) -> Sequence[NodeGroup]:
-    """States by Slurm alone: no node that is free will be lent before a daemon is at work."""
-    running = facts.fragments
-    shadow = shadow_of(facts, rules, Sightings())
-    rooms, _ = find_rooms(facts, rules)
-    groups = groups_of(judge_nodes(NodeContext(facts, Memory(), shadow, rules, rooms)), running)
-    return [
-        replace(group, state="not lent", why=WITHOUT_DAEMON) if group.state == "free" else group
-        for group in groups
-    ]

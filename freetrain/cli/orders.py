@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -132,7 +132,8 @@ def resume_command(
         _end_pause(site, dry_run)
         return
     submission = site.training(id_, site.slurm.snapshot())
-    known = _known_state(site, id_)
+    listed = site.standing.trainers.get(id_)
+    known = next((state for state in TrainerState if listed and state == listed.state), None)
     _check(submission, known)
     asking = commands.set_comment(submission.open_tasks, ask_to_resume(submission.comment, time.time()))
     if dry_run:
@@ -142,11 +143,6 @@ def resume_command(
         site.slurm.perform_patiently(asking, pauses_s=USERS_PAUSES_S)
     site.nudge()
     click.echo(_what_is_so(submission, known))
-
-
-def _known_state(site: SiteContext, id_: str) -> TrainerState | None:
-    known = site.standing.trainers.get(id_)
-    return next((state for state in TrainerState if known and state == known.state), None)
 
 
 def _check(submission: Submission, known: TrainerState | None) -> None:
@@ -263,7 +259,12 @@ def _wait_until_empty(names: Nodes, site: SiteContext, timeout_s: float) -> None
     while True:
         # In this order: in the other one the daemon could lend a node after the look at the jobs.
         is_heeded = are_heeded(site.directory)
-        left = _left(site.slurm.snapshot(), names, site.config.slurm.queue)
+        left = {
+            node: job.id
+            for job in site.slurm.snapshot().jobs
+            if site.config.slurm.queue.has(job) and job.state.has_nodes
+            for node in job.nodes & names
+        }
         if is_heeded and not left:
             return
         if time.monotonic() > deadline_s:
@@ -275,15 +276,6 @@ def _wait_until_empty(names: Nodes, site: SiteContext, timeout_s: float) -> None
         "They stay drained. See what the daemon logs, and whether lend.mode is act.",
         ExitCode.TRY_AGAIN,
     )
-
-
-def _left(snapshot: Snapshot, names: Nodes, queue: FragmentQueue) -> Mapping[str, str]:
-    return {
-        node: job.id
-        for job in snapshot.jobs
-        if queue.has(job) and job.state.has_nodes
-        for node in job.nodes & names
-    }
 
 
 _YES = option("--yes", "Do not ask.")

@@ -1,4 +1,7 @@
-"""``freetrain policies``: list of policies; ``solve``: single problems; ``bench``: experiments."""
+"""Policies by themselves, without a log and a daemon.
+
+``freetrain policies`` lists them, ``solve`` solves single problems, ``bench`` repeats published experiments.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +100,14 @@ def bench_command(
     are done. docs/evidence/systems.md tells how to read it.
     """
     experiment: Experiment = importlib.import_module(f"freetrain.policies.{system}.experiment").EXPERIMENT
-    table = experiment.table(_seed_by_seed(experiment, seeds, as_json))
+    done: list[Sequence[MethodFigures]] = []
+    with suppress(KeyboardInterrupt), counting("seeds", seeds, as_json) as tell:
+        for seed in range(seeds):
+            done.append(tuple(experiment.run(seed)))
+            tell("")
+    if not done:
+        raise click.Abort
+    table = experiment.table(done)
     if as_json:
         print_json({"format": _BENCH_FORMAT, "system": system, **asdict(table)})
         return
@@ -106,17 +116,6 @@ def bench_command(
     print_table(table.columns, cells, table.columns[1:])
     for note in table.notes:
         click.echo(note)
-
-
-def _seed_by_seed(experiment: Experiment, seeds: int, quiet: bool) -> Sequence[Sequence[MethodFigures]]:
-    done: list[Sequence[MethodFigures]] = []
-    with suppress(KeyboardInterrupt), counting("seeds", seeds, quiet) as tell:
-        for seed in range(seeds):
-            done.append(tuple(experiment.run(seed)))
-            tell("")
-    if not done:
-        raise click.Abort
-    return done
 
 
 _READ = click.File("rb")

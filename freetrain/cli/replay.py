@@ -56,11 +56,10 @@ from freetrain.replay.course import ReplayRecord, ReplaySetup
 from freetrain.replay.estimate import study_estimated
 from freetrain.replay.logs import LoggedJobs, SiteLog, read_site_log
 from freetrain.replay.study import Study, replay_as_daemon, study, study_as_daemon, study_shapes
-from freetrain.replay.trainer_run import TrainerRun
 from freetrain.replay.trainers import find_trainers, with_own_tasks
 
 if TYPE_CHECKING:
-    from freetrain.store import RunJournal, TrainerRecord
+    from freetrain.store import RunJournal
 
 _ESTIMATE_S = 40.0
 """Seconds for which some hours are replayed: a month of 200 nodes is then estimated within a minute."""
@@ -73,18 +72,17 @@ def _definitions(context: click.Context, option: click.Parameter, wanted: bool) 
         context.exit()
 
 
-_logs = argument(nargs=-1, required=True, type=click.Path(path_type=Path), metavar="LOG…")
-_definitions_option = option(
-    "--definitions",
-    "Print what each figure of the outcome means, and end.",
-    is_eager=True,
-    callback=_definitions,
-)
-
-
 @command("replay", first=("--trainers", "--policy", "--objective", "--machine", "--report"))
 def replay_command(
-    *, logs: tuple[Path, ...] = _logs, options: ReplayOptions, definitions: bool = _definitions_option
+    *,
+    logs: tuple[Path, ...] = argument(nargs=-1, required=True, type=click.Path(path_type=Path), metavar="LOG…"),
+    options: ReplayOptions,
+    definitions: bool = option(
+        "--definitions",
+        "Print what each figure of the outcome means, and end.",
+        is_eager=True,
+        callback=_definitions,
+    ),
 ) -> None:
     """Replay a scheduler's log and show what its idle nodes would have trained.
 
@@ -243,16 +241,18 @@ class _Recorder:
 
     def finish(self, done: Study, log: SiteLog) -> int:
         """Record the results; the run's number."""
+        from freetrain.store import TrainerRecord
+
+        trainers = [
+            TrainerRecord(
+                run.trainer.id, run.started_s, run.completed_s, run.samples, run.node_hours, run.evicted_nodes,
+                run.rescales,
+            )
+            for run in done.record.runs
+        ]  # fmt: skip
         outcome = {**asdict(done.outcome), **beside_document(log, done)}
-        self._journal.finish(outcome, [_trainer_record(run) for run in done.record.runs], time.time())
+        self._journal.finish(outcome, trainers, time.time())
         return self._journal.run_id
-
-
-def _trainer_record(run: TrainerRun) -> TrainerRecord:
-    from freetrain.store import TrainerRecord
-
-    id_, hours = run.trainer.id, run.node_hours
-    return TrainerRecord(id_, run.started_s, run.completed_s, run.samples, hours, run.evicted_nodes, run.rescales)
 
 
 def _report_path(options: ReplayOptions) -> Path | None:

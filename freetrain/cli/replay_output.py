@@ -169,9 +169,12 @@ def print_first(log: SiteLog, done: Study) -> None:
 
 def print_summary(result: ReplayResult) -> None:
     """Print the rest of the result, once that is known, too."""
-    if result.study.as_daemon is not None:
+    daemon = result.study.as_daemon
+    if daemon is not None:
         print_heading("What the daemon would have got")
-        print_figures(_daemon_rows(result.study.as_daemon))
+        decisions = ("decisions", f"{daemon.outcome.decisions:,}", f"in {daemon.record.wall_s:,.1f} s")
+        rows = _gain_rows(daemon.outcome, "node-hours", "idle")
+        print_figures((*rows, _site_row(daemon.site), decisions))
     if result.study.estimate is not None:
         print_heading("What the daemon would have got, estimated")
         print_figures(_estimate_rows(result.study.estimate, result.study.outcome))
@@ -213,7 +216,14 @@ def _allowed_rows(log: SiteLog, done: Study) -> Iterator[_TextRow]:
     )
     yield from _lent_rows(out, "node-hours", "idle")
     yield from _work_rows(out)
-    yield from _full_hours_rows(log, done)
+    rest = without_empty_hours(done.record, log.empty)
+    if log.empty is not None and rest is not None:
+        yield (
+            "full hours",
+            f"{rest.idle_node_hours:,.0f}",
+            f"node-hours idle, {rest.lent_node_hours:,.0f} of them lent, {rest.samples:.4g} samples, without the "
+            f"{_with_plain_spaces(count(log.empty.hours, 'hour'))} in which at least 95 % of the machine was idle",
+        )
     yield from _cost_rows(out)
     yield "trainers", f"{out.trainers_completed:,}", f"completed of {out.trainers_admitted:,} admitted"
     pace = f"in {done.record.wall_s:,.1f} s ({done.events_per_s:,.0f} events/s)"
@@ -221,24 +231,6 @@ def _allowed_rows(log: SiteLog, done: Study) -> Iterator[_TextRow]:
     statuses = ", ".join(f"{count:,} {status}" for status, count in out.statuses.items())
     slowest = f"p95 {milliseconds(out.solve_p95_s)}, max {milliseconds(out.solve_max_s)}"
     yield "solve", milliseconds(out.solve_p50_s), f"median; {slowest}; {statuses or 'none'}"
-
-
-def _full_hours_rows(log: SiteLog, done: Study) -> Iterator[_TextRow]:
-    rest = without_empty_hours(done.record, log.empty)
-    if log.empty is None or rest is None:
-        return
-    yield (
-        "full hours",
-        f"{rest.idle_node_hours:,.0f}",
-        f"node-hours idle, {rest.lent_node_hours:,.0f} of them lent, {rest.samples:.4g} samples, without the "
-        f"{_with_plain_spaces(count(log.empty.hours, 'hour'))} in which at least 95 % of the machine was idle",
-    )
-
-
-def _daemon_rows(done: DaemonStudy) -> Iterator[_TextRow]:
-    yield from _gain_rows(done.outcome, "node-hours", "idle")
-    yield _site_row(done.site)
-    yield "decisions", f"{done.outcome.decisions:,}", f"in {done.record.wall_s:,.1f} s"
 
 
 def _estimate_rows(found: DaemonEstimate, allowed: ReplayOutcome) -> Iterator[_TextRow]:

@@ -255,7 +255,10 @@ def poke_command(
     if not (lose or grow or kill):
         raise InputError("nothing to do.", "Give at least one of --lose N, --grow N and --kill N.")
     directory = TrainerDirectory.existing(trainer)
-    _check_alive(directory)
+    if not directory.view().current:
+        raise InputError(
+            f"no worker trains in {directory.root} just now.", "Start one with 'freetrain run --trainer DIR'."
+        )
     if grow:
         _check_workers_are_independent(directory)
     if dry_run:
@@ -282,13 +285,6 @@ def _say(directory: TrainerDirectory, lose: int, grow: int, kill: int) -> None:
         click.echo(f"{member} would be killed")
     if grow:
         click.echo(f"{grow} more would be started")
-
-
-def _check_alive(directory: TrainerDirectory) -> None:
-    if not directory.view().current:
-        raise InputError(
-            f"no worker trains in {directory.root} just now.", "Start one with 'freetrain run --trainer DIR'."
-        )
 
 
 def _check_workers_are_independent(directory: TrainerDirectory) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,7 +66,10 @@ def show_command(
         return
     _print_details(details, limit)
     if with_decisions:
-        _print_decisions(store.decisions(run_id, most=limit or None), details.summary.decision_count)
+        decisions = store.decisions(run_id, most=limit or None)
+        print_heading(_title("Decisions", len(decisions), details.summary.decision_count))
+        columns = ("number", "time", "idle", "lent", "value", "gap", "solve ms", "status", "solver", "notes")
+        print_table(columns, map(_decision_cells, decisions), right=("number", *columns[2:7]))
 
 
 @runs_group.command("compare", context_settings=_HELP)
@@ -128,7 +131,10 @@ def _print_details(details: RunDetails, limit: int) -> None:
             shown = [(name, show_value(value)) for name, value in flatten(values) if not _is_table(value)]
             print_table(("name", "value"), shown)
     if details.trainers:
-        _print_trainers(details, limit)
+        shown_trainers = details.trainers[: limit or None]
+        print_heading(_title("Trainers, most samples first", len(shown_trainers), len(details.trainers)))
+        columns = ("trainer", "samples", "node-h", "evictions", "rescales", "started", "completed")
+        print_table(columns, map(_trainer_cells, shown_trainers), right=columns[1:5])
 
 
 def _is_table(value: object) -> bool:
@@ -136,22 +142,9 @@ def _is_table(value: object) -> bool:
     return isinstance(value, list) and any(isinstance(row, dict) for row in value)
 
 
-def _print_trainers(details: RunDetails, limit: int) -> None:
-    shown = details.trainers[: limit or None]
-    print_heading(_title("Trainers, most samples first", len(shown), len(details.trainers)))
-    columns = ("trainer", "samples", "node-h", "evictions", "rescales", "started", "completed")
-    print_table(columns, map(_trainer_cells, shown), right=columns[1:5])
-
-
 def _trainer_cells(trainer: TrainerRecord) -> tuple[str, ...]:
     figures = (trainer.samples, trainer.node_hours, trainer.evictions, trainer.rescales)
     return (trainer.id, *map(show_value, figures), show_time(trainer.started_s), show_time(trainer.completed_s))
-
-
-def _print_decisions(decisions: Sequence[DecisionSummary], count: int) -> None:
-    print_heading(_title("Decisions", len(decisions), count))
-    columns = ("number", "time", "idle", "lent", "value", "gap", "solve ms", "status", "solver", "notes")
-    print_table(columns, map(_decision_cells, decisions), right=("number", *columns[2:7]))
 
 
 def _decision_cells(decision: DecisionSummary) -> tuple[str, ...]:
@@ -179,12 +172,7 @@ def show_comparison(comparison: RunComparison, picture: Path | None, as_json: bo
         write_page(picture, render_comparison(comparison))
     if as_json:
         print_json({"format": COMPARE_FORMAT, **asdict(comparison)})
-    else:
-        _print_comparison(comparison)
-
-
-def _print_comparison(comparison: RunComparison) -> None:
-    """Print a line for each run: first what the daemon would have got, then what the holes allow."""
+        return
     parts = _OF_PARTS if any(run.parts for run in comparison.runs) else ()
     energy = ("kWh",) if any(run.energy_kwh is not None for run in comparison.runs) else ()
     figures = (*_FIGURES, *parts, *energy)
@@ -192,6 +180,7 @@ def _print_comparison(comparison: RunComparison) -> None:
 
 
 def _rows(comparison: RunComparison, parts: bool, energy: bool) -> Iterator[tuple[str, ...]]:
+    """A line for each run: first what the daemon would have got, then what the holes allow."""
     for run in comparison.runs:
         labels = (run.labels.get(axis, NOTHING) for axis in comparison.axes)
         idle = or_nothing(run.idle_node_hours, "{:,.0f}")

@@ -39,20 +39,16 @@ class AuditWriter:
     """
 
     def __init__(self, directory: Path) -> None:
+        # None: this account may not write it, or no daemon has ever worked here
         self._ledger: Ledger | None = None
-        with self._without_hindering():
-            self._ledger = self._open(directory)
-
-    @staticmethod
-    def _open(directory: Path) -> Ledger | None:
-        """The daemon's ledger; None: this account may not write it, or no daemon has ever worked here."""
         if not os.access(directory, os.W_OK):
-            return None
+            return
         # Here, since SQLAlchemy takes a while, for which those who may not write need not wait.
         from freetrain.store.store import DAEMONS_STORE, Store
 
         path = directory / DAEMONS_STORE
-        return Store.open_existing(path).ledger() if path.exists() else None
+        with self._without_hindering():
+            self._ledger = Store.open_existing(path).ledger() if path.exists() else None
 
     @contextmanager
     def noted(self, what: str, command: Sequence[str] = (), result: str = "done") -> Iterator[None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from enum import IntEnum
 
@@ -72,12 +72,17 @@ def health_command(site: SiteContext, as_json: bool = json_option) -> None:
         health, why = (Health.UNKNOWN, standing.why_not) if is_hidden else judge_health(standing)
     except FreetrainError as error:
         health, why = Health.UNKNOWN, error.what
-    counts = _counts(standing)
     if as_json:
         document = standing.document() if standing else None
         print_json({"format": "freetrain-health/1", "health": health.name, "why": why, "daemon": document})
     else:
-        figures = " ".join(f"{name}={count}" for name, count in counts.items())
+        figures = ""
+        if standing is not None and standing.look is not None:
+            nodes, look = status_document(standing).nodes, standing.look
+            states = ("free", "lent", "asked for", "due back")
+            counts = {state.replace(" ", "_"): nodes.get(state, 0) for state in states}
+            counts["trainers"] = len(look.trainers) + look.trainers_left_out
+            figures = " ".join(f"{name}={count}" for name, count in counts.items())
         click.echo(f"FREETRAIN {health.name} - {printable(why)}" + (f" | {figures}" if figures else ""))
     raise SystemExit(int(health))
 
@@ -106,14 +111,6 @@ def judge_health(standing: Standing) -> tuple[Health, str]:
     return Health.OK, f"mode {status.daemon.mode}, last look {standing.now_s - look.time_s:.0f} s ago"
 
 
-def _counts(standing: Standing | None) -> dict[str, int]:
-    if standing is None or standing.look is None:
-        return {}
-    nodes = status_document(standing).nodes
-    counts = {state.replace(" ", "_"): nodes.get(state, 0) for state in ("free", "lent", "asked for", "due back")}
-    return {**counts, "trainers": len(standing.look.trainers) + standing.look.trainers_left_out}
-
-
 _PATIENCE_S = 5.0
 _ANSWERS = "Slurm answers."
 _LOG = "freetrain replay LOG", "shows what the idle nodes in your scheduler's log would have trained"
@@ -133,11 +130,14 @@ def print_where_you_stand() -> None:
     """Print whether there are a Slurm, a configuration and a daemon, and what to do next."""
     slurm = _slurm()
     try:
-        loaded, wrong = load_config(), ""
+        loaded = load_config()
+        sources = f"The configuration is {', '.join(map(str, loaded.sources))}."
+        configuration = sources if loaded.sources else "There is no configuration: the defaults count."
     except ConfigError as error:
-        loaded, wrong = None, f"{error.what} {error.hint}".strip()
+        loaded = None
+        configuration = f"The configuration cannot be used: {f'{error.what} {error.hint}'.strip()}"
     standing = find_standing(loaded.config) if loaded else None
-    for line in (slurm, *_configuration(loaded, wrong), *(standing.lines() if standing else ())):
+    for line in (slurm, configuration, *(standing.lines() if standing else ())):
         click.echo(printable(line))
     click.echo("\nNext:")
     steps = next_steps(slurm == _ANSWERS, loaded, standing)
@@ -166,12 +166,3 @@ def _slurm() -> str:
     except SlurmError as error:
         return f"No Slurm answers here: {error.what}"
     return _ANSWERS if "is UP" in answer else "Slurm is here, and its controller is down."
-
-
-def _configuration(loaded: Loaded | None, wrong: str) -> Iterator[str]:
-    if loaded is None:
-        yield f"The configuration cannot be used: {wrong}"
-    elif not loaded.sources:
-        yield "There is no configuration: the defaults count."
-    else:
-        yield f"The configuration is {', '.join(map(str, loaded.sources))}."

@@ -80,7 +80,10 @@ def sweep_command(options: SweepOptions, spec: Path = argument(metavar="SPEC.tom
     if options.executor == "here":
         finished = do_here(missing, options.workers)
     else:
-        finished = do_on_slurm(missing, options.folder or Path(f"{sweep.name}.sweep"), _words(options.sbatch))
+        hint = "Write it as --sbatch '--partition=batch --time=2:00:00'."
+        with explained(f"--sbatch {options.sbatch} cannot be read", hint):
+            sbatch = shlex.split(options.sbatch)
+        finished = do_on_slurm(missing, options.folder or Path(f"{sweep.name}.sweep"), sbatch)
     failed = _do(sweep, len(missing), finished, store, options.quiet)
     comparison = compare_sweep(store.runs(), sweep.name) if len(failed) < len(sweep.cells) else None
     if comparison is not None:
@@ -122,12 +125,6 @@ def _do(
                 record(store, sweep, done, time.time())
             tell(done.cell.name if done.document else f"{done.cell.name}: {done.why}")
     return failed
-
-
-def _words(options: str) -> list[str]:
-    hint = "Write it as --sbatch '--partition=batch --time=2:00:00'."
-    with explained(f"--sbatch {options} cannot be read", hint):
-        return shlex.split(options)
 
 
 @contextmanager

@@ -130,7 +130,7 @@ def course_of(books: Books, step: Key) -> list[tuple[date, LentTime]]:
 
 def _parts(books: Books, step: Key | None) -> Iterator[tuple[date, Mapping[str, LentTime]]]:
     """Lent time that no sums hold, by day, by month or as a whole: the first day, and the time of each trainer."""
-    costs = {id_: costs_of(trainer) for id_, trainer in books.trainers.items()}
+    costs = {id_: costs_of(trainer.tag) for id_, trainer in books.trainers.items()}
     for from_s, until_s in books.rest or [(books.from_s, books.until_s)]:
         for day, begin_s, end_s in _steps(from_s, until_s, step):
             near = [

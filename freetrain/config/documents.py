@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from freetrain.config.settings import Setting, sections, settings
-from freetrain.config.values import Section
 from freetrain.core import bounds
 from freetrain.core.bounds import Bound
 from freetrain.slurm.tags import KEYS, TagKey
@@ -48,10 +47,14 @@ def example_file(given: Mapping[str, object] | None = None) -> str:
     """Every setting with its meaning and its default, commented out, or with the value that is given for it."""
     given = given or {}
     blocks = ["# Settings of freetrain's daemon. All are shown with their defaults; uncomment what you change."]
-    for section, kind in sections():
-        lines = [f"# {_doc(kind)}", f"[{section}]"]
-        for setting in _of(section):
-            lines += ["", _wrapped(setting.means, "# "), _line(setting, given)]
+    for section, about, its_settings in _tables():
+        lines = [f"# {about}", f"[{section}]"]
+        for setting in its_settings:
+            choices = f"          # {' | '.join(setting.choices)}" if setting.choices else ""
+            line = f"# {setting.line}{choices}"
+            if setting.path in given:
+                line = f"{setting.name} = {setting.show(given[setting.path])}"
+            lines += ["", _wrapped(setting.means, "# "), line]
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks) + "\n"
 
@@ -60,10 +63,10 @@ def reference_page() -> str:
     """The page of the documentation."""
     blocks = ["# Configuration", *map(_wrapped, (_PLACES, _VALUES, _CHECKING))]
     blocks.append("Settings marked with \\* need a restart of the daemon. This page is made from the model.")
-    for section, kind in sections():
-        blocks.append(f"## [{section}]\n\n{_doc(kind)}")
+    for section, about, its_settings in _tables():
+        blocks.append(f"## [{section}]\n\n{about}")
         rows = ["| setting | default | values | meaning |", "|---|---|---|---|"]
-        for setting in _of(section):
+        for setting in its_settings:
             star = "\\*" if setting.needs_restart else ""
             takes = setting.takes.replace("|", "\\|")
             default = setting.show(setting.default)
@@ -85,9 +88,9 @@ def man_page() -> str:
     for number, text in enumerate((_PLACES, _VALUES, _CHECKING)):
         lines += [*([".PP"] if number else []), escaped(text.strip())]
     lines.append(".SH SETTINGS")
-    for section, kind in sections():
-        lines += [f".SS [{section}]", escaped(_doc(kind))]
-        for setting in _of(section):
+    for section, about, its_settings in _tables():
+        lines += [f".SS [{section}]", escaped(about)]
+        for setting in its_settings:
             needs = " Needs a restart." if setting.needs_restart else ""
             lines += [".TP", f".B {escaped(setting.line)}", escaped(setting.means), ".br"]
             lines.append(escaped(f"Takes {setting.takes}.{needs}"))
@@ -119,19 +122,10 @@ def write_documents(project: Path) -> None:
         (project / name).write_text(renewed((project / name).read_text()))
 
 
-def _of(section: str) -> Iterable[Setting]:
-    return (setting for setting in settings() if setting.section == section)
-
-
-def _doc(kind: type[Section]) -> str:
-    return (kind.__doc__ or "").strip()
-
-
-def _line(setting: Setting, given: Mapping[str, object]) -> str:
-    if setting.path in given:
-        return f"{setting.name} = {setting.show(given[setting.path])}"
-    choices = f"          # {' | '.join(setting.choices)}" if setting.choices else ""
-    return f"# {setting.line}{choices}"
+def _tables() -> Iterator[tuple[str, str, list[Setting]]]:
+    """Tables of the file: name, paragraph on it, and its settings."""
+    for section, kind in sections():
+        yield section, (kind.__doc__ or "").strip(), [known for known in settings() if known.section == section]
 
 
 def _wrapped(text: str, before: str = "") -> str:

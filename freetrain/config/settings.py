@@ -191,18 +191,14 @@ def _fields(kind: type[Section]) -> Iterator[tuple[str, FieldInfo]]:
             yield name, info
 
 
-def _words_of(kind: Any) -> tuple[Any, ...]:
-    values = get_args(kind)[1] if get_origin(kind) is dict else kind
-    return get_args(values) if get_origin(values) is Literal else ()
-
-
 def _setting(section: str, name: str, field: FieldInfo) -> Setting:
     # A duration of this model has the bound of its kind, and may have a narrower one of its own.
     least = max((bound.ge for bound in field.metadata if hasattr(bound, "ge")), default=None)
     most = min((bound.le for bound in field.metadata if hasattr(bound, "le")), default=None)
     # Of all durations, and not worth mentioning
     most = None if most == SECONDS.most else most
-    choices = _words_of(field.annotation)
+    values = get_args(field.annotation)[1] if get_origin(field.annotation) is dict else field.annotation
+    choices = get_args(values) if get_origin(values) is Literal else ()
     return Setting(
         section=section,
         name=name,
@@ -322,13 +318,7 @@ def _mistakes(
     clean = True
     for number, source in enumerate(sources):
         try:
-            texts[source] = _read(source)
-            if number == 0 and not texts[source].strip() and source.is_file():
-                raise ConfigError(
-                    f"{source} is empty, as an interrupted write leaves a file.",
-                    "If you want the defaults, write a comment into it.",
-                )
-            documents[source] = _parse(texts[source], source)
+            texts[source], documents[source] = _read(source, is_first=number == 0)
         except ConfigError as error:
             yield error
             clean = False
@@ -353,29 +343,26 @@ def _merged(documents: Mapping[Path, Mapping[str, Any]]) -> tuple[dict[str, Any]
     return merged, origins
 
 
-def _read(path: Path) -> str:
+def _read(path: Path, is_first: bool) -> tuple[str, dict[str, Any]]:
+    """Text of a file, and its settings."""
     try:
-        return path.read_text()
+        text = path.read_text()
+        if is_first and not text.strip() and path.is_file():
+            raise ConfigError(
+                f"{path} is empty, as an interrupted write leaves a file.",
+                "If you want the defaults, write a comment into it.",
+            )
+        return text, tomllib.loads(text)
     except OSError as error:
         raise ConfigError(
             f"cannot read the configuration {path}: {error.strerror}.", "Name a file that you can read."
         ) from error
-    except UnicodeDecodeError as error:
-        raise _not_toml(path, error) from error
-
-
-def _parse(text: str, path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    # TOMLDecodeError, or a number of more digits than Python reads
-    except ValueError as error:
-        raise _not_toml(path, error) from error
-    except RecursionError as error:
-        raise _not_toml(path, ValueError("it is nested too deep")) from error
-
-
-def _not_toml(path: Path, error: ValueError) -> ConfigError:
-    return ConfigError(f"{path} is not TOML: {error}.", 'Write tables as [lend] and text as mode = "act".')
+    # ValueError: it is not UTF-8, or not TOML, or has a number of more digits than Python reads
+    except (ValueError, RecursionError) as error:
+        why = error if isinstance(error, ValueError) else "it is nested too deep"
+        raise ConfigError(
+            f"{path} is not TOML: {why}.", 'Write tables as [lend] and text as mode = "act".'
+        ) from error
 
 
 def _mistakes_of(document: Mapping[str, Any], path: Path) -> Iterator[ConfigError]:

@@ -35,7 +35,10 @@ def with_whole_options(text: str) -> Markup:
 @cache
 def style_of(package: str, name: str) -> str:
     """The style of all pages and, after it, that of some: a file in their package."""
-    light, dark = map(palette.style_variables, (palette.LIGHT, palette.DARK))
+    light, dark = (
+        " ".join(f"--{name}: {colour};" for name, colour in colours.items())
+        for colours in (palette.LIGHT, palette.DARK)
+    )
     variables = f":root {{ {light} }}\n@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"
     return variables + _text(__package__, "page.css") + _text(package, name)
 

@@ -31,11 +31,6 @@ TRAINERS = (
 """Colours of trainers; as many trainers have one of their own."""
 
 
-def style_variables(colours: dict[str, str]) -> str:
-    """The colours as variables of a style sheet."""
-    return " ".join(f"--{name}: {colour};" for name, colour in colours.items())
-
-
 def trainer_colour(rank: int) -> str:
     """Colour of the trainer admitted at this place; they come round again after the last."""
     return TRAINERS[rank % len(TRAINERS)]

@@ -33,8 +33,7 @@ class FigureLine(NamedTuple):
 def number(value: float) -> str:
     """A number with thousands separators; digits after the point only where it is small."""
     digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
-    rounded = f"{value:,.{digits}f}"
-    return _without_zeros(rounded) if "." in rounded else rounded
+    return _without_zeros(f"{value:,.{digits}f}")
 
 
 def amount(value: float | None, of: float | None = None) -> str:

@@ -25,7 +25,7 @@ from freetrain.client.documents import (
 )
 from freetrain.client.trainings import ListedTraining, facts_of, state_word
 from freetrain.core.known_trainer import KnownTrainer
-from freetrain.core.throughput import Curve, mean_rates
+from freetrain.core.throughput import mean_rates
 from freetrain.daemon.reports.standing import Standing
 from freetrain.daemon.reports.status import TrainerStatus
 from freetrain.lending.training_verdicts import what_helps
@@ -166,20 +166,26 @@ def own_job(
 ) -> OwnJob:
     """A training with what would give it more nodes."""
     tag = tag_in(known.tag) if known else None
-    points, is_claim = curve_points(known, tag)
+    seen = tuple(mean_rates(known.observations).items()) if known else ()
+    claimed = tag.curve if tag else ()
+    points = [(nodes, rate) for nodes, rate in seen or claimed if nodes > 0 and rate > 0]
+    # A few of many
+    step = max(1, -(-len(points) // _MAX_POINTS))
     return OwnJob(
         job=job_entry(listed(trainer, tag, standing, needs)),
         why=trainer.why,
         what_helps=what_helps(trainer.verdict, trainer.id),
         target_samples=tag.target_samples if tag else None,
-        curve=points,
-        curve_is_claim=is_claim,
+        curve=(*islice(points, 0, max(len(points) - 1, 0), step), *points[-1:]),
+        curve_is_claim=not seen,
     )
 
 
 def listed(trainer: TrainerStatus, tag: Tag | None, standing: Standing, needs: Sequence[Need]) -> ListedTraining:
     """A training as ``freetrain jobs`` lists it, from what is published; without Slurm its tasks are not known."""
     nodes, asked = expand_nodes(trainer.lent), expand_nodes(trainer.asked)
+    # Of a look that is past, in the past
+    running = "runs" if standing.answers else "ran then"
     return ListedTraining(
         id=trainer.id,
         user=trainer.owner,
@@ -188,24 +194,6 @@ def listed(trainer: TrainerStatus, tag: Tag | None, standing: Standing, needs: S
         nodes=sorted(nodes),
         asked_nodes=sorted(asked),
         max_nodes=tag.max_nodes if tag else None,
-        state=_state_text(trainer, len(nodes), standing),
+        state=standing.trouble_of(trainer) or (running if nodes else standing.waiting_text(trainer)),
         **facts_of(tag, trainer, needs),
     )
-
-
-def _state_text(trainer: TrainerStatus, nodes: int, standing: Standing) -> str:
-    """The state of a training in a word or a sentence; of a look that is past, in the past."""
-    if trouble := standing.trouble_of(trainer):
-        return trouble
-    if nodes:
-        return "runs" if standing.answers else "ran then"
-    return standing.waiting_text(trainer)
-
-
-def curve_points(known: KnownTrainer | None, tag: Tag | None) -> tuple[Curve, bool]:
-    """Nodes and samples per second, a few of many; and whether its owner only claims them."""
-    seen = tuple(mean_rates(known.observations).items()) if known else ()
-    claimed = tag.curve if tag else ()
-    points = [(nodes, rate) for nodes, rate in seen or claimed if nodes > 0 and rate > 0]
-    step = max(1, -(-len(points) // _MAX_POINTS))
-    return (*islice(points, 0, max(len(points) - 1, 0), step), *points[-1:]), not seen

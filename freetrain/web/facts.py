@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import groupby
@@ -14,7 +14,7 @@ from freetrain.core.harm import Harm
 from freetrain.core.known_trainer import KnownTrainer
 from freetrain.core.place import Lease
 from freetrain.daemon.reports.standing import Standing
-from freetrain.daemon.reports.status import LookStatus, TrainerStatus
+from freetrain.daemon.reports.status import TrainerStatus
 from freetrain.errors import FreetrainError
 from freetrain.policies.needs import Need
 from freetrain.showing.words import count, printable
@@ -77,28 +77,21 @@ def read_history(path: Path, since_s: float, trainers: Collection[str]) -> Daemo
         return DaemonHistory(why_not=f"there is no database {path}")
     try:
         with sensible(path):
-            return _read(Store.open_read_only(path), since_s, trainers)
+            store = Store.open_read_only(path)
+            ledger, run = store.ledger(), store.newest_run(DAEMON_COMMAND)
+            decisions: Iterable[DecisionChanges] = ()
+            if run is not None:
+                newest = store.decisions(run, _MAX_DECISIONS, newest_first=True)
+                decisions = (_decided(store.path, run, summary) for summary in newest)
+            return DaemonHistory(
+                stays=tuple(ledger.lent_nodes(since_s, _MAX_FRAGMENTS)),
+                trainers=ledger.trainers(trainers),
+                decisions=tuple(decisions),
+                commands=_command_groups(ledger.newest_commands(_MAX_COMMANDS)),
+                harms=tuple(ledger.harms(since_s)),
+            )
     except FreetrainError as error:
         return DaemonHistory(why_not=error.what)
-
-
-def _read(store: Store, since_s: float, trainers: Collection[str]) -> DaemonHistory:
-    ledger = store.ledger()
-    return DaemonHistory(
-        stays=tuple(ledger.lent_nodes(since_s, _MAX_FRAGMENTS)),
-        trainers=ledger.trainers(trainers),
-        decisions=_decisions(store),
-        commands=_command_groups(ledger.newest_commands(_MAX_COMMANDS)),
-        harms=tuple(ledger.harms(since_s)),
-    )
-
-
-def _decisions(store: Store) -> tuple[DecisionChanges, ...]:
-    run = store.newest_run(DAEMON_COMMAND)
-    if run is None:
-        return ()
-    newest = store.decisions(run, _MAX_DECISIONS, newest_first=True)
-    return tuple(_decided(store.path, run, summary) for summary in newest)
 
 
 @lru_cache(maxsize=4 * _MAX_DECISIONS)
@@ -175,7 +168,17 @@ def nameless_standing(standing: Standing) -> Standing:
     status = standing.status
     if status is None or status.look is None:
         return standing
-    return replace(standing, status=replace(status, look=_nameless_look(status.look)))
+    look = status.look
+    nameless = replace(
+        look,
+        rejected_examples=(_HIDDEN,) * bool(look.rejected_examples),
+        nodes=tuple(replace(group, trainer="", why=without_ids(group.why)) for group in look.nodes),
+        trainers=tuple(
+            TrainerStatus("", "", trainer.state, lent=trainer.lent, asked=trainer.asked)
+            for trainer in look.trainers
+        ),
+    )
+    return replace(standing, status=replace(status, look=nameless))
 
 
 def nameless_past(past: DaemonHistory) -> DaemonHistory:
@@ -184,18 +187,6 @@ def nameless_past(past: DaemonHistory) -> DaemonHistory:
         stays=tuple(stay._replace(trainer="") for stay in past.stays),
         harms=tuple(replace(harm, job="", fragments=()) for harm in past.harms),
         why_not=past.why_not,
-    )
-
-
-def _nameless_look(look: LookStatus) -> LookStatus:
-    return replace(
-        look,
-        rejected_examples=(_HIDDEN,) * bool(look.rejected_examples),
-        nodes=tuple(replace(group, trainer="", why=without_ids(group.why)) for group in look.nodes),
-        trainers=tuple(
-            TrainerStatus("", "", trainer.state, lent=trainer.lent, asked=trainer.asked)
-            for trainer in look.trainers
-        ),
     )
 
 

@@ -127,7 +127,12 @@ class Identities:
             UnknownUserError: the user that it names is not believed.
         """
         if self._header and self._header in request.headers:
-            return self._named_by_proxy(request)
+            if request.peer not in self._proxies:
+                raise UnknownUserError(f"{request.peer} is not one of web.proxies, and may not say who you are.")
+            user = request.headers[self._header]
+            if not _USER.fullmatch(user):
+                raise UnknownUserError("The proxy names no account of Slurm's.")
+            return user
         scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
         match scheme.lower():
             case "":
@@ -140,14 +145,6 @@ class Identities:
                     raise UnknownUserError("This token is another user's.")
                 return self._with_token(token, now_s)
         raise UnknownUserError("Send a token as the password, or as 'Authorization: Bearer TOKEN'.")
-
-    def _named_by_proxy(self, request: HttpRequest) -> str:
-        user = request.headers[self._header]
-        if request.peer not in self._proxies:
-            raise UnknownUserError(f"{request.peer} is not one of web.proxies, and may not say who you are.")
-        if not _USER.fullmatch(user):
-            raise UnknownUserError("The proxy names no account of Slurm's.")
-        return user
 
     def _with_token(self, token: str, now_s: float) -> str:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, log10
 
@@ -104,9 +104,19 @@ def draw_node_times(
     cells = np.zeros((len(names), COLUMNS), np.uint8)
     _draw_stays(cells, [stay for stay in stays if stay.place in row], row, colours, window)
     for group in groups:
-        if group.state in _STAYS_AHEAD:
-            _draw_ahead(cells, [row[name] for name in expand_nodes(group.nodes) if name in row], group, window)
-    return _png(cells, _colours())
+        if group.state not in _STAYS_AHEAD:
+            continue
+        # The time that nodes are expected to stay idle, and a mark where somebody is expected to want them
+        rows = [row[name] for name in expand_nodes(group.nodes) if name in row]
+        ends_s = window.until_s if group.until_s is None else group.until_s
+        now, until = _columns(window, [window.now_s, ends_s])
+        wanted = max(now, until)
+        cells[rows, now:wanted] = _FREE_AHEAD if group.state == "free" else _LENT_AHEAD
+        if wanted < COLUMNS:
+            cells[rows, wanted : wanted + 3] = _WANTED
+    # Each with how opaque it is, 0 to 255: clear ones let the page's ground through.
+    fixed = ((palette.PAGE, 0), (palette.IDLE, 90), (palette.LENT, 80), (palette.LOST, 255))
+    return _png(cells, [*fixed, *((colour, 255) for colour in (*palette.TRAINERS, palette.LENT))])
 
 
 def _draw_stays(
@@ -128,24 +138,9 @@ def _draw_stays(
         cells[row[stay.place], left[number] : right[number]] = _FIRST + colours.get(stay.trainer, others)
 
 
-def _draw_ahead(cells: NDArray[np.uint8], rows: list[int], group: NodeGroup, window: PageWindow) -> None:
-    """Draw the time that nodes are expected to stay idle, and a mark where somebody is expected to want them."""
-    now, until = _columns(window, [window.now_s, window.until_s if group.until_s is None else group.until_s])
-    wanted = max(now, until)
-    cells[rows, now:wanted] = _FREE_AHEAD if group.state == "free" else _LENT_AHEAD
-    if wanted < COLUMNS:
-        cells[rows, wanted : wanted + 3] = _WANTED
-
-
 def _columns(window: PageWindow, times_s: ArrayLike) -> NDArray[np.intp]:
     share = (np.asarray(times_s, np.float64) - window.from_s) / (window.until_s - window.from_s)
     return np.rint(COLUMNS * np.clip(share, 0.0, 1.0)).astype(np.intp)
-
-
-def _colours() -> list[tuple[str, int]]:
-    """Every colour and how opaque it is, 0 to 255; the clear ones let the page's ground through."""
-    fixed = [(palette.PAGE, 0), (palette.IDLE, 90), (palette.LENT, 80), (palette.LOST, 255)]
-    return [*fixed, *((colour, 255) for colour in (*palette.TRAINERS, palette.LENT))]
 
 
 def _png(cells: NDArray[np.uint8], colours: Sequence[tuple[str, int]]) -> bytes:
@@ -162,11 +157,10 @@ def _png(cells: NDArray[np.uint8], colours: Sequence[tuple[str, int]]) -> bytes:
         (b"IDAT", zlib.compress(lines.tobytes(), 6)),
         (b"IEND", b""),
     )
-    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, data) for kind, data in chunks)
-
-
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in chunks
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,20 +180,16 @@ def draw_over_time(recent: Iterable[RecentNodes], window: PageWindow) -> OverTim
     top = _round_up(max((period.idle_nodes for period in shown), default=1.0))
 
     def area(nodes: Callable[[RecentNodes], float]) -> str:
-        return "".join(_boxes(shown, nodes, window, top))
+        path = ""
+        for period in shown:
+            left = WIDTH * window.share(period.from_s)
+            right = WIDTH * window.share(min(period.from_s + PERIOD_S, window.now_s))
+            height = HEIGHT * nodes(period) / top
+            if height > 0:
+                path += f"M{left:.2f} {HEIGHT}V{HEIGHT - height:.2f}H{right:.2f}V{HEIGHT}z"
+        return path
 
     return OverTime(area(lambda period: period.idle_nodes), area(lambda period: period.lent_nodes), top)
-
-
-def _boxes(
-    shown: Iterable[RecentNodes], nodes: Callable[[RecentNodes], float], window: PageWindow, top: int
-) -> Iterator[str]:
-    for period in shown:
-        left = WIDTH * window.share(period.from_s)
-        right = WIDTH * window.share(min(period.from_s + PERIOD_S, window.now_s))
-        height = HEIGHT * nodes(period) / top
-        if height > 0:
-            yield f"M{left:.2f} {HEIGHT}V{HEIGHT - height:.2f}H{right:.2f}V{HEIGHT}z"
 
 
 def _round_up(nodes: float) -> int:

@@ -350,23 +350,20 @@ def render_own(facts: PageFacts, user: str) -> str:
 
 
 def _training(own: OwnJob, stays: Iterable[Lease], window: PageWindow) -> OwnTraining:
-    path, top = _nodes_over_time([stay for stay in stays if stay.trainer == own.job.id], window)
+    job = own.job
+    path, top = _nodes_over_time([stay for stay in stays if stay.trainer == job.id], window)
+    size = f"{len(job.nodes)} of {job.max_nodes} nodes" if job.max_nodes else count(len(job.nodes), "node")
+    ends = job.ends or {}
     return OwnTraining(
         own=own,
-        size_text=_size_text(own),
-        progress=min((own.job.samples or 0.0) / own.target_samples, 1.0) if own.target_samples else None,
+        size_text=f"{size}, {len(job.asked_nodes)} more starting" if job.asked_nodes else size,
+        progress=min((job.samples or 0.0) / own.target_samples, 1.0) if own.target_samples else None,
         left_text=_left_text(own),
-        ends_text=_ends_text(own),
+        ends_text=", ".join(f"{ends[end]} {end}" for end in map(str, _LOST) if ends.get(end)),
         nodes_path=path,
         top_nodes=top,
         curve=draw_curve(own.curve, own.curve_is_claim),
     )
-
-
-def _size_text(own: OwnJob) -> str:
-    job = own.job
-    size = f"{len(job.nodes)} of {job.max_nodes} nodes" if job.max_nodes else count(len(job.nodes), "node")
-    return f"{size}, {len(job.asked_nodes)} more starting" if job.asked_nodes else size
 
 
 def _left_text(own: OwnJob) -> str:
@@ -377,11 +374,6 @@ def _left_text(own: OwnJob) -> str:
     rate = float(np.interp(len(own.job.nodes), sizes, rates))
     left_s = max(own.target_samples - (own.job.samples or 0.0), 0.0) / rate
     return f"about {brief_duration(left_s)} more on {count(len(own.job.nodes), 'node')}"
-
-
-def _ends_text(own: OwnJob) -> str:
-    ends = own.job.ends or {}
-    return ", ".join(f"{ends[end]} {end}" for end in map(str, _LOST) if ends.get(end))
 
 
 def _nodes_over_time(stays: Sequence[Lease], window: PageWindow) -> tuple[str, int]:

@@ -15,7 +15,7 @@ from http import HTTPStatus
 from pathlib import Path
 
 from freetrain.config import Config
-from freetrain.daemon.reports.standing import Standing, find_standing
+from freetrain.daemon.reports.standing import find_standing
 from freetrain.daemon.reports.status import STATUS_NAME
 from freetrain.daemon.trainers.needs import needs_of
 from freetrain.errors import InputError
@@ -159,8 +159,14 @@ class LivePage:
 
     def _facts(self) -> PageFacts:
         standing = find_standing(self._config)
-        past = self._past_at(standing)
-        path = self._directory / STATUS_NAME
+        look = standing.last_look
+        # The history is read again after each look, and now and then without one.
+        past_of = (look.time_s if look else None, int(standing.now_s / _PAST_FRESH_S))
+        if past_of != self._past_of:
+            trainers = [trainer.id for trainer in look.trainers] if look else []
+            self._past = read_history(self._directory / DAEMONS_STORE, standing.now_s - PAST_S, trainers)
+            self._past_of = past_of
+        past, path = self._past, self._directory / STATUS_NAME
         try:
             may_read = bool(path.stat().st_mode & _OTHERS_MAY_READ)
         except FileNotFoundError:
@@ -168,16 +174,6 @@ class LivePage:
         except OSError:
             return PageFacts(standing, past, is_hidden=True, is_private=True)
         return PageFacts(standing, past, standing.status is None, not may_read, self._needs)
-
-    def _past_at(self, standing: Standing) -> DaemonHistory:
-        """History in the database, read again after each look, and now and then without one."""
-        look = standing.last_look
-        of = (look.time_s if look else None, int(standing.now_s / _PAST_FRESH_S))
-        if of != self._past_of:
-            trainers = [trainer.id for trainer in look.trainers] if look else []
-            self._past = read_history(self._directory / DAEMONS_STORE, standing.now_s - PAST_S, trainers)
-            self._past_of = of
-        return self._past
 
 
 def packed(plain: bytes) -> Rendered:
@@ -189,10 +185,6 @@ PATHS = ("/", OWN_PAGE, *(PREFIX + name for name in (*ENDPOINTS, DESCRIPTION)))
 _LOCAL_NAMES = frozenset(("localhost", "127.0.0.1", "[::1]"))
 # Makes a browser ask for a name and a password.
 _CHALLENGE = {"WWW-Authenticate": 'Basic realm="freetrain", charset="UTF-8"'}
-
-
-class _UserNeededError(UnknownUserError):
-    """Error of a request without a user for something that only users get."""
 
 
 def page_server(host: str, port: int, live_page: LivePage, identities: Identities) -> ReadyTextServer:
@@ -245,7 +237,7 @@ class Answers:
         if path == "/":
             return self._live_page.now()
         if not user and (path == OWN_PAGE or self._live_page.needs_user(name)):
-            raise _UserNeededError("Say who you are: the password is a token, which 'freetrain web token' makes.")
+            raise UnknownUserError("Say who you are: the password is a token, which 'freetrain web token' makes.")
         return self._live_page.own_page(user) if path == OWN_PAGE else self._live_page.document(name, user)
 
 

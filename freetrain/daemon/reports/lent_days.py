@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from datetime import date, datetime, time, timedelta
 
 from freetrain.core.fragment import End, Fragment, LentTime
-from freetrain.core.known_trainer import KnownTrainer
 from freetrain.daemon.trainers.kinds import strategy_of
 from freetrain.lending.lent_time import LONGEST_LOSS_S, ChangeCosts, Lending, each_node_once, lent_times
 from freetrain.slurm.tags import Tag, tag_in
@@ -38,10 +37,13 @@ def sum_up_days(ledger: Ledger, now_s: float) -> None:
 def _sums(ledger: Ledger, from_s: float, until_s: float, now_s: float) -> list[LentDay]:
     lendings = lendings_of(fragments_for(ledger, from_s, until_s), now_s)
     trainers = ledger.trainers({lending.trainer for lending in lendings})
-    costs = {id_: costs_of(trainer) for id_, trainer in trainers.items()}
+    costs = {id_: costs_of(trainer.tag) for id_, trainer in trainers.items()}
     sums: defaultdict[tuple[str, str, str], LentTime] = defaultdict(LentTime)
     for id_, lent in lent_times(lendings, costs, from_s, until_s).items():
-        sums[_names_of(trainers.get(id_))] += lent
+        trainer = trainers.get(id_)
+        tag = tag_in(trainer.tag) if trainer else None
+        names = (trainer.owner, trainer.account, tag.kind if tag else "") if trainer else ("", "", "")
+        sums[names] += lent
     return [LentDay(from_s, until_s, *names, lent) for names, lent in sums.items()]
 
 
@@ -49,15 +51,8 @@ def fragments_for(ledger: Ledger, from_s: float, until_s: float) -> list[Fragmen
     """Fragments that ran in this time, and those that ended so shortly before that they still count in it."""
     # By their tags most trainers lose seconds or minutes: all of the day before would be twice as many fragments.
     tags = ledger.tags_of_ended(from_s - LONGEST_LOSS_S, from_s)
-    reach_s = max([_LATEST_END_S, *(_costs_of_tag(tag).reach_s for tag in tags)])
+    reach_s = max([_LATEST_END_S, *(costs_of(tag).reach_s for tag in tags)])
     return ledger.fragments_between(from_s - reach_s, until_s)
-
-
-def _names_of(trainer: KnownTrainer | None) -> tuple[str, str, str]:
-    if trainer is None:
-        return "", "", ""
-    tag = tag_in(trainer.tag)
-    return trainer.owner, trainer.account, tag.kind if tag else ""
 
 
 def lendings_of(fragments: Iterable[Fragment], now_s: float) -> list[Lending]:
@@ -80,13 +75,9 @@ def lendings_of(fragments: Iterable[Fragment], now_s: float) -> list[Lending]:
     )
 
 
-def costs_of(trainer: KnownTrainer) -> ChangeCosts:
-    """Costs of a trainer's changes, as its tag says."""
-    return _costs_of_tag(trainer.tag)
-
-
-def _costs_of_tag(text: str) -> ChangeCosts:
-    tag = tag_in(text) or Tag()
+def costs_of(comment: str) -> ChangeCosts:
+    """Costs of a trainer's changes, as the tag in its comment says."""
+    tag = tag_in(comment) or Tag()
     return strategy_of(tag).charged_costs(tag)
 
 

@@ -172,8 +172,7 @@ class Metrics:
             self._decisions.labels(str(decision.status)).inc()
             self._solve_s.observe(decision.solve_s)
         self._ends.counts = Tally(end_counts)
-        self._count_states(look)
-        self._count_use(judgement, look)
+        self._count_nodes(judgement, look)
 
     def noticed(self, judgement: Judgement | None) -> None:
         """Count the harm that a look has found, once, even if Slurm fell silent before all was done about it."""
@@ -199,21 +198,19 @@ class Metrics:
         counter.inc(max(0, total - self._totals[counter]))
         self._totals[counter] = total
 
-    def _count_states(self, look: LookStatus) -> None:
+    def _count_nodes(self, judgement: Judgement, look: LookStatus) -> None:
         nodes: Tally[str] = Tally()
+        lent: Tally[str] = Tally()
         for group in look.nodes:
-            nodes[group.state] += len(expand_nodes(group.nodes))
+            size = len(expand_nodes(group.nodes))
+            nodes[group.state] += size
+            if group.state == "lent":
+                lent[group.trainer] += size
         for state in _NODE_STATES:
             self._nodes.labels(state).set(nodes[state])
         trainers = Tally(trainer.state for trainer in look.trainers)
         for known in TrainerState:
             self._trainers.labels(str(known)).set(trainers[str(known)])
-
-    def _count_use(self, judgement: Judgement, look: LookStatus) -> None:
-        lent: Tally[str] = Tally()
-        for group in look.nodes:
-            if group.state == "lent":
-                lent[group.trainer] += len(expand_nodes(group.nodes))
         now = Use(
             time_s=look.time_s,
             idle=look.idle_nodes,

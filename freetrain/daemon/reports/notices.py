@@ -274,7 +274,13 @@ class Notices:
         self._clock_s = clock_s
         self._wall_s = wall_s
         self._noticed: Noticed | None = book.noticed()
-        self._departures = Departures(ledger, gateway, _unfinished(self._noticed or {}))
+        over = (TrainerState.COMPLETE, TrainerState.REFUSED)
+        unfinished = [
+            about.removeprefix(_TRAINING)
+            for about, state in (self._noticed or {}).items()
+            if about.startswith(_TRAINING) and state not in over
+        ]
+        self._departures = Departures(ledger, gateway, unfinished)
         self._outage_is_reported = False
         self._waiting: dict[_Hearer, list[Notice]] = {}
         self._told_s = {
@@ -331,15 +337,12 @@ class Notices:
         self._told_s = {who: at_s for who, at_s in self._told_s.items() if self._clock_s() - at_s < every_s}
         self._running = {who: run for who, run in self._running.items() if not run.is_over(self._clock_s())}
         for hearer in list(self._waiting):
-            if self._may_tell(hearer):
+            owners = sum(running.kind.is_for_owners for running in self._running)
+            has_room = not hearer.kind.is_for_owners or owners < _MOST_OWNERS_AT_ONCE
+            # Without a command it waits until the site wants to hear of it again.
+            is_heard = bool(_command(self.config, hearer.kind))
+            if is_heard and has_room and hearer not in self._told_s and hearer not in self._running:
                 self._start(hearer, self._waiting.pop(hearer))
-
-    def _may_tell(self, hearer: _Hearer) -> bool:
-        owners = sum(running.kind.is_for_owners for running in self._running)
-        has_room = not hearer.kind.is_for_owners or owners < _MOST_OWNERS_AT_ONCE
-        # Without a command it waits until the site wants to hear of it again.
-        is_heard = bool(_command(self.config, hearer.kind))
-        return is_heard and has_room and hearer not in self._told_s and hearer not in self._running
 
     def _start(self, hearer: _Hearer, waiting: Sequence[Notice]) -> None:
         self._told_s[hearer] = self._clock_s()
@@ -364,7 +367,9 @@ class Notices:
         """Run the site's command, in a thread of its own."""
         command = shlex.split(_command(config, letter.kind))
         text = self._text(letter, config.notify.templates)
-        self._complain(letter, run_hook(command, text, _variables(letter), config.notify.timeout))
+        names = ("kind", "host", "partition", "owner")
+        variables = {f"FREETRAIN_{name.upper()}": str(getattr(letter, name)) for name in names}
+        self._complain(letter, run_hook(command, text, variables, config.notify.timeout))
         try:
             self._book.mark_delivered(ids, self._wall_s())
         # There an error ends nothing.
@@ -387,16 +392,5 @@ class Notices:
         return text
 
 
-def _unfinished(noticed: Noticed) -> list[str]:
-    over = (TrainerState.COMPLETE, TrainerState.REFUSED)
-    trainings = ((about, state) for about, state in noticed.items() if about.startswith(_TRAINING))
-    return [about.removeprefix(_TRAINING) for about, state in trainings if state not in over]
-
-
 def _command(config: Config, kind: NewsKind) -> str:
     return config.notify.owners_command if kind.is_for_owners else config.notify.command
-
-
-def _variables(letter: Letter) -> dict[str, str]:
-    names = ("kind", "host", "partition", "owner")
-    return {f"FREETRAIN_{name.upper()}": str(getattr(letter, name)) for name in names}

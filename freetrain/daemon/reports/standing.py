@@ -227,23 +227,17 @@ def _why_not(status: DaemonStatus, now_s: float) -> str:
         return f"it was stopped {ago}"
     if daemon.host != socket.gethostname():
         return f"what is published is of {daemon.host}, not of this machine"
-    if not _is_alive(daemon.pid):
+    try:
+        os.kill(daemon.pid, 0)
+    except ProcessLookupError:
         return f"process {daemon.pid} is gone, and was heard of {ago}"
+    except PermissionError:
+        # The process is there, and belongs to another account, as the daemon's does.
+        pass
     retry_s = LONGEST_RETRY_S if status.silent_since_s is not None else 0.0
     if now_s - status.written_s > _POLLS * daemon.poll_s + _LONGEST_LOOK_S + retry_s:
         return f"process {daemon.pid} should look every {daemon.poll_s:.0f} s, and was heard of {ago}"
     return ""
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        # The process is there, and belongs to another account, as the daemon's does.
-        return True
-    return True
 
 
 def _ago(seconds: float) -> str:

@@ -8,6 +8,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -48,22 +49,17 @@ def with_look(
 ) -> tuple[RecentNodes, ...]:
     """The periods of the last day, oldest first, once a look has shown so many nodes."""
     from_s = time_s - time_s % PERIOD_S
-    new = RecentNodes(from_s, 1, idle_nodes, lent_nodes)
     kept = [sample for sample in recent if time_s - KEPT_S < sample.from_s <= from_s]
-    if kept and kept[-1].from_s == from_s:
-        new = _mean(kept.pop(), new)
-    return (*kept, new)
+    if not kept or kept[-1].from_s != from_s:
+        return (*kept, RecentNodes(from_s, 1, idle_nodes, lent_nodes))
+    before = kept.pop()
+    looks = before.looks + 1
 
+    def mean(old: float, latest: int) -> float:
+        return round((old * before.looks + latest) / looks, 2)
 
-def _mean(before: RecentNodes, new: RecentNodes) -> RecentNodes:
-    looks = before.looks + new.looks
-
-    def mean(old: float, latest: float) -> float:
-        return round((old * before.looks + latest * new.looks) / looks, 2)
-
-    return RecentNodes(
-        before.from_s, looks, mean(before.idle_nodes, new.idle_nodes), mean(before.lent_nodes, new.lent_nodes)
-    )
+    means = mean(before.idle_nodes, idle_nodes), mean(before.lent_nodes, lent_nodes)
+    return (*kept, RecentNodes(from_s, looks, *means))
 
 
 FORMAT: Literal["freetrain-status/1"] = "freetrain-status/1"
@@ -266,14 +262,6 @@ def read_status(directory: Path) -> DaemonStatus:
         raise StatusUnknownError(f"{path} is not a status of this freetrain's") from error
 
 
-def _recent_in(directory: Path) -> tuple[RecentNodes, ...]:
-    """Idle and lent nodes of the last day, as the daemon before this one published them; empty: unknown."""
-    try:
-        return read_status(directory).recent
-    except StatusUnknownError:
-        return ()
-
-
 class StatusFile:
     """Publishes one daemon's status; where it cannot be written, that is logged once and the daemon goes on."""
 
@@ -288,8 +276,11 @@ class StatusFile:
         self._started_s = clock_s()
         self._problems = Problems()
         self._status: DaemonStatus | None = None
-        self._recent = _recent_in(directory)
         self._refused = ""
+        # The last day as the daemon before this one published it
+        self._recent: tuple[RecentNodes, ...] = ()
+        with suppress(StatusUnknownError):
+            self._recent = read_status(directory).recent
 
     def looked(self, config: Config, look: LookStatus | None) -> None:
         """Publish a look that Slurm answered; None: there was none yet."""

@@ -72,16 +72,27 @@ class LedgerTable:
 
 def render_ledger(report: LedgerReport) -> str:
     """The page as HTML."""
+    total = report.total
+    by_user = [((user, account), lent) for (account, user), lent in report.users]
+    tables = [_table(("user", "account"), by_user, report)]
+    if len(report.accounts) > 1:
+        tables.insert(0, _table(("account",), report.accounts, report))
+    # What became of the node-seconds: class of the style sheet, words, and node-seconds
+    parts = (
+        ("useful", "useful", total.useful_s),
+        ("starting", "lost when nodes came", total.lost_to_starts_s),
+        ("lost", "lost when nodes went", total.lost_to_ends_s),
+    )
     return fill(
         "ledger.html.j2",
         report=report,
-        headline=_headline(report.total),
+        headline=_headline(total),
         tiles=_tiles(report),
-        total=report.total,
-        parts=_parts(report.total),
+        total=total,
+        parts=[part for part in parts if part[2]],
         top_s=max((lent.lent_s for _, lent in report.course), default=0.0) or 1.0,
-        tables=_tables(report),
-        worth=worth_rows(_line((), report.total, report.prices).worth, report.prices),
+        tables=tables,
+        worth=worth_rows(_line((), total, report.prices).worth, report.prices),
         delays=sorted(report.harms, key=lambda harm: -harm.delay_s)[:_MAX_DELAYS],
         delays_left_out=max(0, len(report.harms) - _MAX_DELAYS),
         about_delays=_about_delays(report.harms),
@@ -113,23 +124,6 @@ def _about_delays(harms: Sequence[Harm]) -> str:
         return "none started later because of a training"
     delays_s = [harm.delay_s for harm in harms]
     return f"by {duration(sum(delays_s))} together, {duration(max(delays_s))} at most"
-
-
-def _parts(total: LentTime) -> list[tuple[str, str, float]]:
-    """Parts of the node-seconds by what became of them: class of the style sheet, words, and node-seconds."""
-    seconds = (
-        ("useful", "useful", total.useful_s),
-        ("starting", "lost when nodes came", total.lost_to_starts_s),
-        ("lost", "lost when nodes went", total.lost_to_ends_s),
-    )
-    return [part for part in seconds if part[2]]
-
-
-def _tables(report: LedgerReport) -> list[LedgerTable]:
-    users = _table(
-        ("user", "account"), [((user, account), lent) for (account, user), lent in report.users], report
-    )
-    return [_table(("account",), report.accounts, report), users] if len(report.accounts) > 1 else [users]
 
 
 def _table(heads: tuple[str, ...], entries: Named, report: LedgerReport) -> LedgerTable:

@@ -192,19 +192,22 @@ def render(report: ReportInput) -> str:
     record, daemon = report.study.shown.record, report.study.as_daemon
     kinds = trainer_kinds(record.runs)
     rows = () if kinds else trainer_rows(record.runs)
+    plateau = about_plateau(record.holes, record.runs, report.setting.max_running)
+    # The style sheet shows one of the two.
+    wide, narrow = _drawn(report, WIDE), _drawn(report, NARROW)
     return fill(
         "report.html.j2",
         report=report,
         shown=report.study.shown.outcome,
         record=record,
         holes=record.holes,
-        pictures=_pictures(report),
+        pictures={name: Markup("\n".join((wide[name], narrow[name]))) for name in wide},
         kinds=kinds,
         rows=rows,
         coloured=_colours(report) != [palette.LENT],
         total_lost_h=sum(run.lost_hours for run in record.runs),
         headline=sentences.headline(report.study),
-        remarks=_remarks(report),
+        remarks=list(filter(None, (*report.log.warnings, sentences.ran_out(record), plateau))),
         tiles=sentences.tiles(report.study, read_aim(report.setting.objective).objective),
         parts=sentences.parts_of_idle_time(report.study.shown.outcome, record),
         empty_hours=with_and_without(record, report.log.empty),
@@ -231,13 +234,6 @@ def fill(template: str, **values: Any) -> str:
     return pages.fill(__package__, template, pages.style_of(__package__, "report.css"), **values)
 
 
-def _remarks(report: ReportInput) -> list[str]:
-    record = report.study.shown.record
-    plateau = about_plateau(record.holes, record.runs, report.setting.max_running)
-    remarks = [*report.log.warnings, sentences.ran_out(record), plateau]
-    return [remark for remark in remarks if remark]
-
-
 def _figures(study: Study) -> list[tuple[str, list[str], str]]:
     outcomes: list[ReplayOutcome] = [study.outcome, *([study.as_daemon.outcome] if study.as_daemon else [])]
     return [
@@ -252,14 +248,8 @@ def _colours(report: ReportInput) -> list[str]:
     return list(palette.TRAINERS) if few else [palette.LENT]
 
 
-def _pictures(report: ReportInput) -> dict[str, Markup]:
-    """Every picture that has something to show, by name, for wide screens and for narrow ones."""
-    # The style sheet shows one of the two.
-    wide, narrow = _drawn(report, WIDE), _drawn(report, NARROW)
-    return {name: Markup("\n".join((wide[name], narrow[name]))) for name in wide}
-
-
 def _drawn(report: ReportInput, size: Format) -> dict[str, str]:
+    """Every picture that has something to show, by name."""
     record = report.study.shown.record
     if not len(record.holes):
         return {}

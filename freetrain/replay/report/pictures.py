@@ -141,16 +141,12 @@ def _inline(svg: str, prefix: str, title: str) -> str:
     # Hundredths of a pixel are enough, and make the page smaller.
     svg = re.sub(r' (?:d|x|y)="[^"]*"', lambda place: re.sub(r"(\.\d\d)\d+", r"\1", place[0]), svg)
     svg = re.sub(r"(?<=: )#[0-9a-f]{6}\b", lambda colour: _VARIABLES.get(colour[0], colour[0]), svg)
-    svg = _own_ids(svg, prefix)
-    head = f'<svg class="{prefix}" role="img" aria-labelledby="{prefix}-title"'
-    return svg.replace("<svg", head, 1).replace(">", f'><title id="{prefix}-title">{escape(title)}</title>', 1)
-
-
-def _own_ids(svg: str, prefix: str) -> str:
-    """Drop the ids that nothing refers to and prefix the others."""
+    # Ids that nothing refers to are dropped, and the others prefixed.
     used = set(re.findall(r'(?:url\(|href=")#([^")]+)', svg))
     svg = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", svg)
-    return re.sub(r'( id="|url\(#|href="#)', rf"\g<1>{prefix}-", svg)
+    svg = re.sub(r'( id="|url\(#|href="#)', rf"\g<1>{prefix}-", svg)
+    head = f'<svg class="{prefix}" role="img" aria-labelledby="{prefix}-title"'
+    return svg.replace("<svg", head, 1).replace(">", f'><title id="{prefix}-title">{escape(title)}</title>', 1)
 
 
 def idle_and_lent(series: NodesOverTime, size: Format) -> str:
@@ -221,7 +217,9 @@ def nodes_by_trainer(grid: NodeGrid, colours: Sequence[str], size: Format) -> st
         )
         step = max(1, round(2.2 * size.font / row)) if len(grid.nodes) > 4 else 1
         marked = range(0, len(grid.nodes), step)
-        axes.set_yticks(list(marked), [_shortened(grid.nodes[number]) for number in marked])
+        names = (grid.nodes[number] for number in marked)
+        shortened = [name if len(name) <= 14 else f"{name[:6]}…{name[-7:]}" for name in names]
+        axes.set_yticks(list(marked), shortened)
         axes.set_title("node", loc="left", x=0, fontsize=size.font, color=palette.QUIET, pad=6)
         _time(axes, size, grid.from_s, grid.until_s)
 
@@ -353,7 +351,3 @@ def _apart(heights: Sequence[float], distance: float) -> list[float]:
 
 def _number_width(value: float, size: Format) -> float:
     return (len(words.number(value)) + 1) * size.font * 0.6 + 8
-
-
-def _shortened(name: str) -> str:
-    return name if len(name) <= 14 else f"{name[:6]}…{name[-7:]}"

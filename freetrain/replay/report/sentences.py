@@ -310,8 +310,11 @@ def about_plateau(holes: Holes, runs: Sequence[TrainerRun], max_running: int) ->
         f"{amount(beyond_s / SECONDS_PER_HOUR)} idle node-hours, {share(beyond_s / idle_s)} of all, lay above "
         "that. "
     )
-    needed = _level_for_all_but(level, lasts_s, _ALL_BUT * idle_s) / float(np.mean(most_nodes))
-    suffices = max(ceil(needed), 1)
+    # The lowest number of nodes above which no more than 1 % of the node-seconds lie
+    nodes = bisect_left(
+        range(int(level.max())), True, key=lambda nodes: _beyond_s(level, lasts_s, nodes) <= _ALL_BUT * idle_s
+    )
+    suffices = max(ceil(nodes / float(np.mean(most_nodes))), 1)
     # Where fewer trainers came in than may run at once, more of them are needed, not another limit.
     if len(runs) < max_running:
         return f"{limited}No more trainers came; about {number(suffices)} like them could use 99 % of all."
@@ -320,8 +323,3 @@ def about_plateau(holes: Holes, runs: Sequence[TrainerRun], max_running: int) ->
 
 def _beyond_s(level: Floats, lasts_s: Floats, reach: float) -> float:
     return float((np.maximum(level - reach, 0.0) * lasts_s).sum())
-
-
-def _level_for_all_but(level: Floats, lasts_s: Floats, left_s: float) -> int:
-    """The lowest number of nodes above which no more than so many node-seconds lie."""
-    return bisect_left(range(int(level.max())), True, key=lambda reach: _beyond_s(level, lasts_s, reach) <= left_s)

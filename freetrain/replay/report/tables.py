@@ -7,14 +7,13 @@ idle parts of nodes.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
 import numpy as np
-from numpy.typing import NDArray
 
-from freetrain.core.holes import SECONDS_PER_HOUR, Holes
+from freetrain.core.holes import SECONDS_PER_HOUR
 from freetrain.replay.course import ReplayRecord
 from freetrain.replay.foresight import AHEAD_S, FARTHEST_S, ForecastError, ForecastScore
 from freetrain.replay.logs.model import EmptyHours, SiteLog
@@ -97,26 +96,25 @@ class GroupRow:
 
 def group_tables(log: SiteLog) -> tuple[tuple[str, tuple[GroupRow, ...]], ...]:
     """Tables by kind of node and by partition, most idle node-hours first; no rows where there is one only."""
-    return tuple((what, _rows(log.holes, groups)) for what, groups in node_groups(log).items())
-
-
-def _rows(holes: Holes, groups: Iterable[tuple[str, NDArray[np.intp]]]) -> tuple[GroupRow, ...]:
+    holes, tables = log.holes, []
     idle_s = np.bincount(holes.node, holes.length_s, len(holes.node_names))
-    rows = []
-    for name, nodes in groups:
-        lengths_s = holes.length_s[np.isin(holes.node, nodes)]
-        total_s = float(idle_s[nodes].sum())
-        rows.append(
-            GroupRow(
-                name,
-                len(nodes),
-                total_s / SECONDS_PER_HOUR,
-                total_s / (len(nodes) * holes.duration_s),
-                float(np.median(lengths_s)) if len(lengths_s) else 0.0,
+    for what, groups in node_groups(log).items():
+        rows = []
+        for name, nodes in groups:
+            lengths_s = holes.length_s[np.isin(holes.node, nodes)]
+            total_s = float(idle_s[nodes].sum())
+            rows.append(
+                GroupRow(
+                    name,
+                    len(nodes),
+                    total_s / SECONDS_PER_HOUR,
+                    total_s / (len(nodes) * holes.duration_s),
+                    float(np.median(lengths_s)) if len(lengths_s) else 0.0,
+                )
             )
-        )
-    rows.sort(key=lambda row: (-row.idle_node_hours, row.name))
-    return tuple(rows)
+        rows.sort(key=lambda row: (-row.idle_node_hours, row.name))
+        tables.append((what, tuple(rows)))
+    return tuple(tables)
 
 
 @dataclass(frozen=True, slots=True)
