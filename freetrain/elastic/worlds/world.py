@@ -166,9 +166,9 @@ class World(Ranks):
                     keep_for_ever(group)
             # Torch's default group takes all others with it; those of a replica are beside one that stays.
             own = groups if self._replica.is_joined else [None] if dist.is_initialized() else []
-            for group in own:
+            for destroyed in own:
                 with contextlib.suppress(Exception):
-                    dist.distributed_c10d.destroy_process_group(group)
+                    dist.distributed_c10d.destroy_process_group(destroyed)
             self.group = self.peers.group = None
             self.servers.groups.clear()
             self._store = None
