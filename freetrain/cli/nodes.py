@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from math import inf
 
@@ -139,7 +139,13 @@ def _brought_up_to_date(
     groups: Iterable[NodeGroup], snapshot: Snapshot, running: Sequence[Fragment], in_parts: bool
 ) -> Sequence[NodeGroup]:
     trainer_on = {fragment.node: fragment.trainer for fragment in running}
-    jobs_on = {} if in_parts else _jobs_of_others(snapshot, running)
+    ours = {fragment.job for fragment in running}
+    jobs_on: defaultdict[str, list[str]] = defaultdict(list)
+    # Nodes that are lent in parts are lent beside the jobs of others.
+    for job in () if in_parts else snapshot.jobs:
+        if job.state.has_nodes and job.id not in ours:
+            for name in job.nodes:
+                jobs_on[name].append(job.id)
     verdicts = {name: group for group in groups for name in expand_nodes(group.nodes)}
     # Whose values are replaced meanwhile, and whose keys stay
     for name, verdict in verdicts.items():
@@ -151,16 +157,6 @@ def _brought_up_to_date(
         elif node is not None and (why := _another_reason(verdict, node, jobs_on.get(name, ()), in_parts)):
             verdicts[name] = NodeGroup("", "not lent", why=why)
     return gathered(verdicts)
-
-
-def _jobs_of_others(snapshot: Snapshot, running: Iterable[Fragment]) -> Mapping[str, Sequence[str]]:
-    ours = {fragment.job for fragment in running}
-    jobs_on: defaultdict[str, list[str]] = defaultdict(list)
-    for job in snapshot.jobs:
-        if job.state.has_nodes and job.id not in ours:
-            for name in job.nodes:
-                jobs_on[name].append(job.id)
-    return jobs_on
 
 
 def _another_reason(verdict: NodeGroup, node: Node, jobs: Sequence[str], in_parts: bool) -> str:

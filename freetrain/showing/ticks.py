@@ -39,8 +39,9 @@ def time_axis(from_s: float, until_s: float, most: int) -> TimeAxis:
         marks = finer
     dated = any(at % _DAY_S == 0 for at in marks)
     caption = "UTC" if dated else f"{_utc(from_s):%Y-%m-%d}, UTC"
-    seconds = any(at % 60 for at in marks)
-    return TimeAxis(marks, tuple(_label(at, seconds) for at in marks), caption)
+    clock = "%H:%M:%S" if any(at % 60 for at in marks) else "%H:%M"
+    labels = tuple(_utc(at).strftime(clock if at % _DAY_S else "%Y-%m-%d") for at in marks)
+    return TimeAxis(marks, labels, caption)
 
 
 def _candidates(from_s: float, until_s: float, most: int) -> Iterator[tuple[float, ...]]:
@@ -69,12 +70,6 @@ def _firsts(from_s: float, until_s: float, months: int) -> Iterator[float]:
         if at_s >= from_s:
             yield at_s
         number += months
-
-
-def _label(at_s: float, seconds: bool) -> str:
-    if at_s % _DAY_S == 0:
-        return f"{_utc(at_s):%Y-%m-%d}"
-    return f"{_utc(at_s):%H:%M:%S}" if seconds else f"{_utc(at_s):%H:%M}"
 
 
 def _utc(at_s: float) -> datetime:

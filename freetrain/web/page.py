@@ -237,24 +237,22 @@ def gather_reasons(groups: Iterable[NodeGroup]) -> list[NodeReason]:
     alike: defaultdict[tuple[NodeStanding, str], list[NodeGroup]] = defaultdict(list)
     for group in groups:
         alike[group.state, without_ids(group.why)].append(group)
-    rows = [_reason(state, why, members) for (state, why), members in alike.items()]
+    rows = []
+    for (state, why), members in alike.items():
+        names = natural_order(name for group in members for name in expand_nodes(group.nodes))
+        folded = fold_nodes(names[:_MAX_FOLDED])
+        is_cut = len(names) > _MAX_FOLDED or len(folded) > _LONGEST
+        reason = NodeReason(
+            state=state,
+            why=why,
+            advice=what_changes(members[0].verdict, "NODE"),
+            count=len(names),
+            nodes=folded[:_LONGEST].rpartition(",")[0] + ", …" if is_cut and "," in folded else folded,
+            until_s=min((group.until_s for group in members if group.until_s is not None), default=None),
+        )
+        rows.append(reason)
     rows.sort(key=lambda row: (STATES.index(row.state), -row.count, row.why))
     return rows[:MAX_ROWS]
-
-
-def _reason(state: NodeStanding, why: str, members: list[NodeGroup]) -> NodeReason:
-    names = natural_order(name for group in members for name in expand_nodes(group.nodes))
-    folded = fold_nodes(names[:_MAX_FOLDED])
-    is_cut = len(names) > _MAX_FOLDED or len(folded) > _LONGEST
-    ends = [group.until_s for group in members if group.until_s is not None]
-    return NodeReason(
-        state=state,
-        why=why,
-        advice=what_changes(members[0].verdict, "NODE"),
-        count=len(names),
-        nodes=folded[:_LONGEST].rpartition(",")[0] + ", …" if is_cut and "," in folded else folded,
-        until_s=min(ends, default=None),
-    )
 
 
 # With 500 the first paint takes twice as long.
