@@ -283,8 +283,7 @@ class LentHours:
     def hours(self, now_s: float, half_life_s: float) -> Mapping[str, float]:
         """User → node-hours by now, as counted last; they fade to one half in ``half_life_s``."""
         if half_life_s != self._half_life_s:
-            self._hours, self._half_life_s = {}, half_life_s
-            self._counted_s = -float("inf")
+            self._hours, self._half_life_s, self._counted_s = {}, half_life_s, -float("inf")
         if now_s - self._counted_s < half_life_s / _COUNTS_PER_HALF_LIFE:
             return self._hours
         since_s = max(self._counted_s, now_s - _REMEMBERED_HALF_LIVES * half_life_s)

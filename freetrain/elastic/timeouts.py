@@ -35,8 +35,7 @@ class Timeouts:
         given = {}
         for field in fields(cls):
             name = f"FREETRAIN_{field.name.upper()}"
-            text = os.environ.get(name)
-            if not text:
+            if not (text := os.environ.get(name)):
                 continue
             is_whole = field.name == "min_members"
             try:
