@@ -219,13 +219,16 @@ class Newcomer:
                 if not self._is_whole:
                     raise LinkLostError(f"{source} has left")
                 return
-            if message["kind"] == "update":
-                # Until the rest comes again, schedules and positions are those before this update.
-                self._is_whole = False
-                parts.update(message, packet)
-            else:
-                self._take_state(message, parts, packet)
-            link.say_done()
+            self._take(message, parts, packet, link)
+
+    def _take(self, message: dict[str, Any], parts: StateParts, packet: Packet, link: Link) -> None:
+        if message["kind"] == "update":
+            # Until the rest comes again, schedules and positions are those before this update.
+            self._is_whole = False
+            parts.update(message, packet)
+        else:
+            self._take_state(message, parts, packet)
+        link.say_done()
 
     def _take_state(self, message: dict[str, Any], parts: StateParts, packet: Packet) -> None:
         if message["layout"] != parts.layout:
