@@ -86,6 +86,7 @@ def forget_terms() -> None:
     """Forget what is cached, as where the time of computing it is measured."""
     _terms_of_same.cache_clear()
     _terms_of.cache_clear()
+    with_changes.cache_clear()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,6 +140,7 @@ _Particulars = tuple[tuple[float, ...], bytes]
 _NUMBERS, _KNOWN_END, _LEAVING, _ALONE = 12, 5, 6, 10
 
 
+@lru_cache(maxsize=4)  # the very same terms again for deciding as for dealing: what is computed of them is shared
 def with_changes(terms: Terms, changes: float) -> Terms:
     """The terms with growing and shrinking charged so often, for trainers that rescale."""
     if changes == 1.0:

@@ -139,13 +139,14 @@ class Suspects:
         seen = [*facts.ended, *facts.running]
         if not self.well_on and not self.pairs and not self.nodes and not seen:
             return replace(self, new={}) if self.new else self
-        known = {*(request.submission_id for request in facts.requests), *map(facts.submission_of, seen)}
+        submissions = [facts.submission_of(fragment) for fragment in seen]
+        known = {*(request.submission_id for request in facts.requests), *submissions}
         well_on = {trainer: nodes for trainer, nodes in self.well_on.items() if trainer in known}
         pairs = {pair: suspicion for pair, suspicion in self.pairs.items() if pair[0] in known}
         accused_by, nodes = dict(self.accused_by), dict(self.nodes)
-        for fragment in seen:
+        for trainer, fragment in zip(submissions, seen, strict=True):
             if goes_well(fragment, now_s):
-                trainer, node = facts.submission_of(fragment), fragment.node
+                node = fragment.node
                 # Two are enough to know of a node other than the one on which it fails.
                 well_on[trainer] = (node, *(other for other in well_on.get(trainer, ()) if other != node))[:2]
                 pairs.pop((trainer, node), None)
@@ -183,6 +184,8 @@ class Suspects:
         """Trainer → the nodes on which its program failed at once a while ago."""
         now_s = facts.snapshot.time_s
         barred = grouped(pair for pair, suspicion in self.pairs.items() if suspicion.until_s > now_s)
+        if not barred:
+            return {}
         # A program that works nowhere is at fault itself, wherever it is tried.
         runs_on = Counter(map(facts.submission_of, facts.running))
         bars = {}

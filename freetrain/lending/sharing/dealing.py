@@ -292,6 +292,8 @@ class _DealTable:
         for claimant, size in zip(claimants, self._size, strict=True):
             self._count(claimant, size * claimant.worth)
         self._fraction = self._fractions()
+        used = self._shares.used
+        self._used = [tuple(used.get(member, 0.0) for member in claimant.path) for claimant in claimants]
 
     def filled(self) -> Deal:
         """The deal once the claimant at the lowest level has taken its next step until no step fits."""
@@ -351,13 +353,12 @@ class _DealTable:
         """
         claimant, size = self._claimants[row], self._next[row]
         own = size * claimant.worth / self._fraction[row]
-        gained = (size - self._size[row]) * claimant.worth
-        path = tuple((self._total[member] + gained) / self._weight(member) for member in claimant.path)
         comes_new = float(self._size[row] > 0 and len(claimant.settled) + self._held[row] < size)
-        before = tuple(self._shares.used.get(member, 0.0) for member in claimant.path)
         if own <= self._stock.nodes + _SLACK:
-            return (0.0, own, comes_new, *before)
-        return (1.0, *path, size * claimant.worth, comes_new, *before)
+            return (0.0, own, comes_new, *self._used[row])
+        gained = (size - self._size[row]) * claimant.worth
+        path = ((self._total[member] + gained) / self._weight(member) for member in claimant.path)
+        return (1.0, *path, size * claimant.worth, comes_new, *self._used[row])
 
     def _step(self, row: int) -> bool:
         """Give a claimant the places up to its next size, or none; False: they do not fit."""
