@@ -140,7 +140,7 @@ _Particulars = tuple[tuple[float, ...], bytes]
 _NUMBERS, _KNOWN_END, _LEAVING, _ALONE = 12, 5, 6, 10
 
 
-@lru_cache(maxsize=4)  # the very same terms again for deciding as for dealing: what is computed of them is shared
+@lru_cache(maxsize=4)  # dealing and deciding ask with the same terms, and share the tables computed of them
 def with_changes(terms: Terms, changes: float) -> Terms:
     """The terms with growing and shrinking charged so often, for trainers that rescale."""
     if changes == 1.0:

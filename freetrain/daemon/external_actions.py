@@ -56,7 +56,7 @@ class ExternalActions:
         for id_, training in now.items():
             before, asked = self._before.get(id_), asked_to_resume(training.submission.comment)
             if before is not None and asked not in (0, asked_to_resume(before.submission.comment)):
-                actor = f"{training.trainer.owner} or an operator"
+                actor = _owner_or_operator(training.trainer.owner)
                 self._ledger.record_command(snapshot.time_s, (), f"freetrain resume {id_}", None, _SEEN, actor)
         cancelled = {job.array for job in snapshot.jobs if job.state is JobState.CANCELLED}
         self._cancelled += [
@@ -96,8 +96,12 @@ def record_cancelled(ledger: Ledger, now_s: float, training: str, owner: str, fo
     """Write down that a training was cancelled, unless a daemon that was killed since has done so."""
     what = f"training {training} of {owner} was cancelled"
     if all(row.why != what for row in ledger.newest_commands(_LATELY)):
-        actor = ", ".join(sorted(map(_name, found))) or f"{owner} or an operator"
+        actor = ", ".join(sorted(map(_name, found))) or _owner_or_operator(owner)
         ledger.record_command(now_s, (), what, None, _SEEN, actor)
+
+
+def _owner_or_operator(owner: str) -> str:
+    return f"{owner} or an operator"
 
 
 def _name(user: int) -> str:

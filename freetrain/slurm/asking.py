@@ -18,7 +18,7 @@ _BY_OVER_SUBSCRIBE = {"NO": True, "OK": False, "YES": False}
 
 
 def has_whole_nodes(row: Row) -> bool | None:
-    """Whether nobody else's job may be on the nodes of this one; None: that is not clear.
+    """Whether nobody else's job may be on the nodes of this job; None: that is not clear.
 
     Up to 25.11 OverSubscribe=NO means whole nodes. Since 26.05 it is also shown of jobs that share nodes without
     sharing CPUs, which are nearly all, and Exclusive decides. A node for the jobs of one user, label or block of

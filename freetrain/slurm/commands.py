@@ -42,7 +42,7 @@ def pin(
     """Tie a held task to all of these nodes, and give it its time limit.
 
     No CPUs: as many as it asked for. No memory: all that there is on each node; None: as much as it asked for.
-    Processes on each node are given of a task on several nodes.
+    Processes on each node: only for a task on several nodes.
     """
     count = len(nodes)
     return (

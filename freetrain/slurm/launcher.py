@@ -49,7 +49,7 @@ class Launcher(Protocol):
     ) -> Sequence[Fragment]:
         """The fragments that shall have these nodes, as many as there is room for; nothing is asked yet.
 
-        A node stands there once for each part that is lent of it. A task is to have all of them together; without
+        A node is named once for each part of it that is lent. A task is to have all of them together; without
         one, each is for a task of its own.
         """
 

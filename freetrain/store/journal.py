@@ -179,7 +179,7 @@ class RunJournal:
 
     def record(self, problem: Problem, decision: Decision) -> None:
         """Record the next decision, which has passed ``verify``; the first one has number 1."""
-        numbers, redefined = self._call_roll(problem.trainers, float(problem.now_s))
+        numbers, redefined = self._number_trainers(problem.trainers, float(problem.now_s))
         packed = self._packer.pack(problem, decision.placement, numbers, redefined, decision.serving)
         self._decisions += 1
         self._new_decisions.append(
@@ -227,7 +227,9 @@ class RunJournal:
         with self._connection.begin():
             return int(self._connection.execute(insert(RunRow).values(values)).lastrowid)
 
-    def _call_roll(self, trainers: Sequence[Trainer], now_s: float) -> tuple[Sequence[int], Sequence[Trainer]]:
+    def _number_trainers(
+        self, trainers: Sequence[Trainer], now_s: float
+    ) -> tuple[Sequence[int], Sequence[Trainer]]:
         """The trainers' numbers in this run, and those of them that have changed since they were enrolled."""
         numbers = []
         redefined = []

@@ -82,7 +82,7 @@ class Packer:
             "unnumbered": [node.name for node in nodes if node.name not in numbers],
             "ends_s": list(ends),
             "end": [ends[node.until_s] for node in nodes],
-            **({"past": [past and astuple(past) for past in pasts]} if problem.past else {}),
+            **({"past": [None if past is None else astuple(past) for past in pasts]} if problem.past else {}),
             "holder": [seats.get(node.holder, node.holder) for node in nodes],
             **_serving(problem.serving),
             **_traits(nodes),

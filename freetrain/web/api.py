@@ -169,7 +169,7 @@ def own_job(
     seen = tuple(mean_rates(known.observations).items()) if known else ()
     claimed = tag.curve if tag else ()
     points = [(nodes, rate) for nodes, rate in seen or claimed if nodes > 0 and rate > 0]
-    # A few of many
+    # A few of many points, evenly, and the last
     step = max(1, -(-len(points) // _MAX_POINTS))
     return OwnJob(
         job=job_entry(listed(trainer, tag, standing, needs)),
@@ -184,7 +184,7 @@ def own_job(
 def listed(trainer: TrainerStatus, tag: Tag | None, standing: Standing, needs: Sequence[Need]) -> ListedTraining:
     """A training as ``freetrain jobs`` lists it, from what is published; without Slurm its tasks are not known."""
     nodes, asked = expand_nodes(trainer.lent), expand_nodes(trainer.asked)
-    # Of a look that is past, in the past
+    # An old look is reported in the past tense
     running = "runs" if standing.answers else "ran then"
     return ListedTraining(
         id=trainer.id,

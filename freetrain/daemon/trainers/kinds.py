@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf
-from typing import Any, Protocol
+from typing import Protocol, TypedDict
 
 import numpy as np
 
@@ -32,11 +32,21 @@ from freetrain.lending.lent_time import ChangeCosts
 from freetrain.slurm.tags import Tag
 
 
-def believed_costs(seen: SeenCosts, tag: Tag) -> dict[str, Any]:
-    """Costs of changes that are believed of a training, in seconds, named as in a ``Trainer``.
+class BelievedCosts(TypedDict):
+    """Costs of changes that are believed of a training, in seconds, named as in a ``Trainer``."""
 
-    Its tag counts as much as having been seen once. A forced loss is the pause, and half of the time between two
-    checkpoints unless SIGTERM saves; None: as for shrinking.
+    scale_up_s: float
+    scale_down_s: float
+    forced_loss_s: float | None
+    start_s: float
+    boot_s: float
+
+
+def believed_costs(seen: SeenCosts, tag: Tag) -> BelievedCosts:
+    """Costs that are believed of a training: its tag counts as much as having been seen once.
+
+    A forced loss is the pause, and half of the time between two checkpoints unless SIGTERM saves; None: as for
+    shrinking.
     """
     since_saved_s = 0.0 if tag.saves_at_the_end else tag.save_s / 2
     forced_loss_s = None
@@ -178,7 +188,7 @@ class _Elastic(Strategy):
 
     def shown_costs(self, training: Training, tag: Tag) -> Mapping[str, float]:
         named = believed_costs(training.trainer.costs, tag)
-        return {name: round(seconds, 3) for name, seconds in named.items() if seconds is not None}
+        return {name: round(seconds, 3) for name, seconds in named.items() if isinstance(seconds, int | float)}
 
     def charged_costs(self, tag: Tag) -> ChangeCosts:
         return ChangeCosts(tag.start_s, tag.scale_up_s, tag.scale_down_s)
@@ -247,7 +257,7 @@ class _Moldable(_TaskArray):
         if tag.task_nodes[0] > most_nodes:
             return f"each of its tasks needs {tag.task_nodes[0]} nodes at once; there are {most_nodes} for it"
         of_job = grouped((fragment.job, fragment) for fragment in training.fragments)
-        # Of those all of whose nodes stay.
+        # Tasks all of whose nodes stay, the oldest first.
         running = [(job, own) for job, own in of_job.items() if all(fragment.goes_on for fragment in own)]
         running.sort(key=lambda task: task[1][0].started_s or inf)
         found = [

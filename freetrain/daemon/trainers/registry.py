@@ -243,7 +243,7 @@ class SubmissionReader:
                 raise SlurmUnclearError("squeue -O", "it shows no job")
             requests = {}
             for id_, submission in found.items():
-                # Of one none of whose tasks waits Slurm shows what they got: what was known before counts.
+                # Where none of its tasks waits Slurm shows what they got: what was known before counts.
                 known = None if submission.waits else self._requests.get(id_)
                 request = known or answered.get(id_, _NOT_SHOWN if submission.waits else TaskSpec())
                 needs = _within_its_partitions(request.needs, submission, snapshot, queue)

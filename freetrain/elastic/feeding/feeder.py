@@ -160,7 +160,7 @@ class Feed:
             size_bytes, spent = self._parts.size_bytes(self._arrived), self._packet.used_bytes - start
             if not spent and size_bytes > self._packet.room_bytes:
                 raise FeedError("the newcomer has no room for what the optimizer keeps for a parameter")
-            # One more at least after each step.
+            # At least one part follows each step, however large it is.
             if spent and spent + size_bytes > min(STEP_BYTES, spent + self._packet.room_bytes):
                 break
             parts.append(self._parts.put(self._arrived, self._packet))

@@ -331,7 +331,8 @@ class Stores:
 
     def open(self, proposal: Proposal) -> Generation:
         """The generation that was proposed, with a store."""
-        host, address, port, nonce = this_host(), self._address, 0, secrets.token_hex(16)
+        host, address, port = this_host(), self._address, 0
+        nonce = secrets.token_hex(16)
         service = _named_service()
         if service is not None:
             try:

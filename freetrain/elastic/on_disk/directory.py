@@ -146,8 +146,7 @@ class TrainerDirectory:
 
     def publish(self, generation: Generation) -> bool:
         """Create the generation; False if another one of this number exists."""
-        # In order of their names the files are in order of their numbers.
-        path = self._generations / f"{generation.number:08d}.json"
+        path = self._generations / _generation_name(generation.number)
         created = create_json(path, asdict(self.secret.sign(generation)))
         if created:
             self._prune(generation.number - _KEPT_GENERATIONS)
@@ -177,7 +176,7 @@ class TrainerDirectory:
 
     def _view(self, numbers: Sequence[str], names: Sequence[str]) -> View:
         latest = max((name for name in numbers if name.endswith(".json")), default="")
-        if latest and (self._latest is None or latest != f"{self._latest.number:08d}.json"):
+        if latest and (self._latest is None or latest != _generation_name(self._latest.number)):
             read = from_document(Generation, read_json(self._generations / latest))
             self._latest = read if read and self.secret.signed(read) else self._latest
         for name in names:
@@ -345,6 +344,11 @@ def trainer_from_environment() -> Path | None:
 def _remove(path: Path) -> None:
     with contextlib.suppress(OSError):
         path.unlink()
+
+
+def _generation_name(number: int) -> str:
+    """The file of this generation; in order of their names they are in order of their numbers."""
+    return f"{number:08d}.json"
 
 
 def _reason_in(path: Path) -> str:

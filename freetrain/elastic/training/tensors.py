@@ -76,7 +76,7 @@ def detach_tensors(value: Any) -> tuple[Any, DetachedTensors]:
         contents.add(place, leaf)
         shape, dtype = list(leaf.shape), str(leaf.dtype)
         if is_sharded(leaf):
-            # Along which dimension each one of the mesh shards it; None where it has copies.
+            # For each dimension of the mesh, the one along which it shards the tensor; None where it has copies.
             return (_SHARDED, shape, dtype, [getattr(placement, "dim", None) for placement in leaf.placements])
         return (_TENSOR, shape, dtype, leaf.device.type)
 

@@ -62,10 +62,8 @@ def solve(
     status, info = solver.getModelStatus(), solver.getInfo()
     counts: Counts | None = None
     if info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible:
-        values, nodes = (
-            np.asarray(solver.getSolution().col_value),
-            np.zeros((choices[-1].trainer + 1, len(capacity))),
-        )
+        values = np.asarray(solver.getSolution().col_value)
+        nodes = np.zeros((choices[-1].trainer + 1, len(capacity)))
         for j, choice in enumerate(choices):
             nodes[choice.trainer] += [values[column[id(model.nodes[j, c])]] for c in model.klass]
         counts = np.rint(nodes).astype(np.int64)

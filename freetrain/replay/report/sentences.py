@@ -312,7 +312,7 @@ def about_plateau(holes: Holes, runs: Sequence[TrainerRun], max_running: int) ->
     )
     # The lowest number of nodes above which no more than 1 % of the node-seconds lie
     nodes = bisect_left(
-        range(int(level.max())), True, key=lambda nodes: _beyond_s(level, lasts_s, nodes) <= _ALL_BUT * idle_s
+        range(int(level.max())), True, key=lambda reach: _beyond_s(level, lasts_s, reach) <= _ALL_BUT * idle_s
     )
     suffices = max(ceil(nodes / float(np.mean(most_nodes))), 1)
     # Where fewer trainers came in than may run at once, more of them are needed, not another limit.
