@@ -3,8 +3,8 @@
 Facts of :mod:`freetrain.core` come out of it, orders go in as argument lists. Everything but running a
 command is pure, and tested on recorded texts of several versions.
 
-- ``opening.py`` chooses the door: ``command_line.py`` or ``pyslurm_client.py`` (with ``pyslurm_process.py`` and
-  ``pyslurm_child.py``), both a ``gateway.py``.
+- ``opening.py`` chooses the door: ``command_line.py`` or ``pyslurm_client.py`` (with ``pyslurm_records.py``,
+  which runs in a guest), both a ``gateway.py``.
 - ``queries.py`` and ``commands.py``: questions and orders; ``parsing/``, ``asking.py``, ``states.py``: meaning of
   the answers; ``answers.py``: checks that a text is an answer; ``errors.py``: errors where there is none.
 - ``tags.py``, ``comments.py``: users' texts in a job's comment, and the answers there.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Literal
 
@@ -16,7 +16,6 @@ from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import PyslurmUnusableError, SlurmError, SlurmMissingError, SlurmUnreachableError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.pyslurm_client import PyslurmClient
-from freetrain.slurm.pyslurm_process import PROGRAM
 
 log = logging.getLogger(__name__)
 
@@ -36,9 +35,7 @@ def _check_configuration() -> None:
         )
 
 
-def open_gateway(
-    backend: Backend, timeout_s: float, program: Sequence[str] = (), in_parts: bool = False
-) -> Gateway:
+def open_gateway(backend: Backend, timeout_s: float, in_parts: bool = False) -> Gateway:
     """The gateway that the site asked for; with ``auto``, pyslurm where it imports and Slurm answers it.
 
     Raises:
@@ -49,7 +46,7 @@ def open_gateway(
     # How much of their generic resources nodes have left is known from Slurm's commands only.
     if backend == "cli" or in_parts:
         return CommandLine(timeout_s, in_parts=in_parts)
-    client = PyslurmClient(timeout_s, program=program or PROGRAM)
+    client = PyslurmClient(timeout_s)
     return _insist_on(client) if backend == "pyslurm" else _prefer(client, timeout_s)
 
 
@@ -65,11 +62,10 @@ class OpenedWhenAsked(CommandLine):
         backend: Backend,
         timeout_s: float,
         environment: Mapping[str, str] = commands.ENVIRONMENT,
-        program: Sequence[str] = (),
         in_parts: bool = False,
     ) -> None:
         super().__init__(timeout_s, environment=environment)
-        self._how = (backend, timeout_s, program, in_parts)
+        self._how = (backend, timeout_s, in_parts)
 
     def snapshot(self) -> Snapshot:
         """See :class:`freetrain.slurm.gateway.Gateway`; PyslurmUnusableError: pyslurm cannot be used here."""
@@ -91,41 +87,41 @@ class OpenedWhenAsked(CommandLine):
 
 def _prefer(client: PyslurmClient, timeout_s: float) -> Gateway:
     try:
-        client.process.ask(_SMALL)
+        client.pyslurm.ask(_SMALL)
     except SlurmError as error:
-        client.process.close()
+        client.pyslurm.close()
         log.info("Slurm is asked through its commands, since pyslurm cannot be used here: %s", error.what)
         return CommandLine(timeout_s)
-    log.info("Slurm is asked through pyslurm %s.", client.process.version)
+    log.info("Slurm is asked through pyslurm %s.", client.pyslurm.version)
     return client
 
 
 def _insist_on(client: PyslurmClient) -> Gateway:
-    process = client.process
+    pyslurm = client.pyslurm
     try:
-        process.start()
+        pyslurm.start()
     except PyslurmUnusableError as error:
-        process.close()
+        pyslurm.close()
         raise PyslurmUnusableError(
             f"slurm.backend is 'pyslurm', which cannot be used here: {error.what}", error.hint
         ) from error
     except SlurmError as error:
         # Slurm's configuration is not there yet, or is to come from a controller that is down.
-        process.close()
+        pyslurm.close()
         error.hint = error.hint or "If it goes on, set slurm.backend to 'auto' or 'cli'."
         raise
     try:
-        process.ask(_SMALL)
+        pyslurm.ask(_SMALL)
     except SlurmUnreachableError as error:
         if _answers_commands(client):
-            process.close()
+            pyslurm.close()
             raise PyslurmUnusableError(
-                f"Slurm answers its commands, but not pyslurm {process.version}: {error.what}",
+                f"Slurm answers its commands, but not pyslurm {pyslurm.version}: {error.what}",
                 "Install the pyslurm of Slurm's own version, or set slurm.backend to 'auto' or 'cli'.",
             ) from error
-        log.warning("Slurm is asked through pyslurm %s, and does not answer yet: %s", process.version, error.what)
+        log.warning("Slurm is asked through pyslurm %s, and does not answer yet: %s", pyslurm.version, error.what)
     else:
-        log.info("Slurm is asked through pyslurm %s.", process.version)
+        log.info("Slurm is asked through pyslurm %s.", pyslurm.version)
     return client
 
 

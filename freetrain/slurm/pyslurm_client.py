@@ -5,6 +5,7 @@ Its records become facts equal to those that :mod:`freetrain.slurm.parsing` make
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import Any, TypeVar
@@ -13,20 +14,22 @@ from freetrain.core.cluster import Snapshot
 from freetrain.core.job import Job, JobState
 from freetrain.core.node import Node, Partition, Reservation
 from freetrain.durations import show_duration
-from freetrain.slurm import queries
+from freetrain.guest.channel import QuestionEnd
+from freetrain.guest.guest import Guest
+from freetrain.slurm import pyslurm_records, queries
 from freetrain.slurm.answers import check_not_empty
 from freetrain.slurm.command_line import CommandLine
+from freetrain.slurm.errors import PyslurmUnusableError, SlurmMissingError, SlurmUnreachableError, explain
 from freetrain.slurm.parsing import expand_nodes
 from freetrain.slurm.parsing.jobs import max_running_of, tasks_of, waiting_tasks
 from freetrain.slurm.parsing.words import text_or_nothing
-from freetrain.slurm.pyslurm_child import WANTED
-from freetrain.slurm.pyslurm_process import PyslurmProcess
+from freetrain.slurm.pyslurm_records import WANTED
 from freetrain.slurm.states import facts_of_state, job_state, shared_limit_of, unknown_job_state, waits_for
 from freetrain.slurm.tags import TAG_PREFIX
 
 PyslurmRecord = Mapping[str, Any]
 Answer = Mapping[str, Sequence[PyslurmRecord]]
-"""Records by collection, their fields named as in :data:`freetrain.slurm.pyslurm_child.WANTED`."""
+"""Records by collection, their fields named as in :data:`freetrain.slurm.pyslurm_records.WANTED`."""
 
 _Fact = TypeVar("_Fact")
 _UNLIMITED = "UNLIMITED"
@@ -188,6 +191,80 @@ def _minutes(minutes: int | str | None) -> float:
     return inf if minutes is None or minutes == _UNLIMITED else int(minutes) * 60.0
 
 
+OLDEST = (25, 11)
+"""The first pyslurm that freetrain has been tried with."""
+
+_SLURMS_OWN = "Install the pyslurm of Slurm's own version"
+
+
+class PyslurmGuest:
+    """pyslurm in a process of its own, which is started at the first question, and again where it has ended."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._guest = Guest(memory_bytes=None, patience_s=0.0, rest_s=0.0)
+        self.version = ""
+
+    def start(self) -> None:
+        """Find out the version of pyslurm, unless it is known.
+
+        Raises:
+            SlurmUnreachableError: it does not come up.
+            SlurmMissingError: there is no Slurm configuration here.
+            PyslurmUnusableError: pyslurm cannot be used here.
+        """
+        if not self.version:
+            version: str = self._ask(pyslurm_records.version)
+            if not _is_known(version):
+                what = f"pyslurm {version} is older than {OLDEST[0]}.{OLDEST[1]}."
+                raise _unusable(what, "Install a newer one")
+            self.version = version
+
+    def ask(self, *collections: str) -> Answer:
+        """The records of some of pyslurm's collections: :data:`freetrain.slurm.pyslurm_records.WANTED`.
+
+        Raises:
+            SlurmUnreachableError: there is no answer; the sentence gives the reason.
+            SlurmMissingError: there is no Slurm configuration here.
+            PyslurmUnusableError: pyslurm cannot be used here.
+        """
+        self.start()
+        answer = json.loads(self._ask(pyslurm_records.load, *collections))
+        return {
+            name: [dict(zip(WANTED[name], record, strict=True)) for record in answer[name]] for name in collections
+        }
+
+    def close(self) -> None:
+        """End the process; another question starts it again."""
+        self._guest.close()
+
+    def _ask(self, function: Callable[..., str], *arguments: str) -> Any:
+        name = f"{function.__module__}:{function.__name__}"
+        report = self._guest.ask(name, *arguments, time_s=self._timeout_s)
+        if report.ending is QuestionEnd.ANSWERED:
+            return report.answer
+        what = report.message
+        if report.ending is QuestionEnd.RAISED and not self.version:
+            raise _unusable(f"pyslurm cannot be imported; it {what}", _SLURMS_OWN)
+        if report.ending is QuestionEnd.RAISED and "version" in what.lower():
+            what = f"pyslurm {self.version} and Slurm's controller do not understand each other; it {what}"
+            raise _unusable(what, _SLURMS_OWN)
+        known = explain("pyslurm", what)
+        if isinstance(known, SlurmMissingError):
+            raise known
+        hint = "See whether slurmctld runs, and whether SLURM_CONF names a file that is there."
+        raise SlurmUnreachableError(f"Slurm does not answer pyslurm, which {what}.", hint)
+
+
+def _unusable(what: str, mend: str) -> PyslurmUnusableError:
+    return PyslurmUnusableError(what, f"{mend}, or set slurm.backend to 'cli', which works with every Slurm.")
+
+
+def _is_known(version: str) -> bool:
+    numbers = version.split(".")[:2]
+    return all(number.isdigit() for number in numbers) and tuple(map(int, numbers)) >= OLDEST
+
+
 class PyslurmClient(CommandLine):
     """Gateway that asks pyslurm for the cluster, and Slurm's commands for everything else.
 
@@ -195,9 +272,9 @@ class PyslurmClient(CommandLine):
     accounting remembers too, because pyslurm hides the earlier runs of a requeued job.
     """
 
-    def __init__(self, timeout_s: float, program: Sequence[str]) -> None:
+    def __init__(self, timeout_s: float) -> None:
         super().__init__(timeout_s)
-        self.process = PyslurmProcess(timeout_s, program)
+        self.pyslurm = PyslurmGuest(timeout_s)
         self._pyslurm_was_away = False
 
     def snapshot(self) -> Snapshot:
@@ -208,7 +285,7 @@ class PyslurmClient(CommandLine):
         # Until there is an answer: what follows may raise anything.
         self._pyslurm_was_away = True
         self.calls += len(WANTED)
-        answer = self.process.ask(*WANTED)
+        answer = self.pyslurm.ask(*WANTED)
         self._pyslurm_was_away = False
         found = snapshot_of(answer, self._clock_s(), TAG_PREFIX)
         check_not_empty(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,8 @@ from click.testing import CliRunner
 
 from freetrain.cli.main import cli
 from freetrain.errors import ExitCode
-from freetrain.slurm import opening
 from tests.cli.fake_slurm import CONFIG, FakeSlurm
-from tests.slurm.test_opening import player
+from tests.slurm.test_pyslurm_guest import play
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ LOOKING = [["jobs"], ["nodes"], ["resume", "7"], ["register", "7", "--nodes", "1
 def test_pyslurm_that_was_asked_for_and_is_not_there_is_missed(
     slurm: FakeSlurm, command: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening, "PROGRAM", player("not installed"))
+    play("not installed", monkeypatch)
     result = CliRunner().invoke(cli, command)
     assert result.exit_code == ExitCode.CONFIGURATION
     assert "slurm.backend is 'pyslurm', which cannot be used here" in result.stderr
@@ -43,7 +43,7 @@ def test_pyslurm_that_was_asked_for_and_is_not_there_is_missed(
 def test_what_a_command_wants_to_know_pyslurm_tells(
     slurm: FakeSlurm, command: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening, "PROGRAM", player("well"))
+    play("well", monkeypatch)
     CliRunner().invoke(cli, command)
     assert "squeue" not in [call[0] for call in slurm.calls]
     assert ["scontrol", "-a", "-o", "show", "nodes"] not in slurm.calls
@@ -52,7 +52,7 @@ def test_what_a_command_wants_to_know_pyslurm_tells(
 def test_who_submits_does_not_wait_for_pyslurm(
     slurm: FakeSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening, "PROGRAM", ("/nonexistent",))
+    monkeypatch.setattr(sys, "executable", "/nonexistent")
     slurm.answers("sbatch", "4711\n")
     script = tmp_path / "train.sh"
     script.write_text("#!/bin/sh\n")

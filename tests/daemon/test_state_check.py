@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from freetrain.config import Config
-from freetrain.daemon.admission.access import closed_python, closed_state, closed_textfile
+from freetrain.daemon.admission.access import closed_part, closed_python, closed_state, closed_textfile
 from freetrain.daemon.admission.inspection import daemons_account
 
 THEIRS = 64030
@@ -127,3 +127,14 @@ def test_a_python_that_the_account_may_not_execute_is_found(
     program.parent.chmod(0o701)
     assert closed_python(config, "freetrain") is None
     assert closed_python(Config.model_validate({"slurm": {"backend": "cli"}}), "freetrain") is None
+
+
+def test_the_folder_that_keeps_an_account_from_python_is_named(tmp_path: Path) -> None:
+    home, link = tmp_path / "home" / "python", tmp_path / "venv" / "python"
+    for folder in (home.parent, link.parent):
+        folder.mkdir()
+    home.touch(0o755)
+    link.symlink_to(home)
+    assert closed_part(link, lambda part: True) is None
+    assert closed_part(link, lambda part: part != home.parent) == home.parent
+    assert closed_part(link, lambda part: part not in (link.parent, home.parent)) == link.parent

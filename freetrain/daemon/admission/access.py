@@ -26,7 +26,6 @@ from freetrain.daemon.state_directory import LOCK_NAME
 from freetrain.slurm.errors import SlurmError
 from freetrain.slurm.finding import Finding, error, error_if, warning
 from freetrain.slurm.gateway import Gateway
-from freetrain.slurm.pyslurm_process import closed_part
 from freetrain.slurm.settings import SlurmSettings
 from freetrain.store.store import DAEMONS_STORE
 
@@ -123,6 +122,16 @@ def closed_python(config: Config, account: str) -> Finding | None:
         f"slurm.backend: the daemon's account, {account}, may not execute {closed}, which pyslurm needs.",
         f"chmod o+x {shlex.quote(str(closed))}",
     )
+
+
+def closed_part(program: Path, may_execute: Callable[[Path], bool]) -> Path | None:
+    """The first folder on the way to a program, or the program, that may not be executed; None: all may be.
+
+    The Python of a virtual environment is a link, often into the home of its maker: both ways are tried.
+    """
+    ways = (program, program.resolve())
+    parts = [part for way in ways for part in (*reversed(way.parents), way)]
+    return next((part for part in parts if not may_execute(part)), None)
 
 
 class WakeCheck:

@@ -1,8 +1,7 @@
-"""The program that uses pyslurm, in a process of its own: a line asks, a line answers.
+"""Records of pyslurm's collections, as JSON: functions that a guest calls, see :mod:`freetrain.guest`.
 
 Every call of pyslurm holds the interpreter's lock while Slurm keeps it waiting, its import ends the process where
-Slurm's configuration is bad, and some calls crash. None of that may happen to the daemon. This program knows
-nothing of what the answers are for: it hands on pyslurm's records, as JSON, and ends when its standard input ends.
+Slurm's configuration is bad, and some calls crash. None of that may happen to the daemon.
 """
 
 from __future__ import annotations
@@ -12,9 +11,11 @@ import json
 import operator
 import os
 import pwd
-import sys
-from functools import lru_cache
-from typing import Any, TextIO
+from collections.abc import Callable
+from functools import cache, lru_cache
+from typing import Any
+
+from freetrain.slurm.commands import ENVIRONMENT
 
 WANTED = {
     "Nodes": (
@@ -37,32 +38,26 @@ WANTED = {
 """Fields that are read of each of pyslurm's collections; a question is one of these names, or several."""
 
 
-def main() -> None:
-    """Say hello, then answer until standard input ends."""
-    # Slurm's library prints to file descriptor 1, too: its text must not stand between answers.
-    answers = os.fdopen(os.dup(1), "w", encoding="ascii")
-    os.dup2(2, 1)
-    try:
-        import pyslurm
-    except Exception as error:
-        _say(answers, {"missing": f"{type(error).__name__}: {error}"})
-        return
+def version(left_s: Callable[[], float]) -> str:
+    """Version of pyslurm."""
+    return str(_pyslurm().__version__)
+
+
+def load(*collections: str, left_s: Callable[[], float]) -> str:
+    """Records of these collections as JSON: collection → records, each with the fields that are wanted of it."""
+    answer = {name: _load(getattr(_pyslurm(), name), WANTED[name]) for name in collections}
+    # Flags are the one kind of value that JSON does not know.
+    return json.dumps(answer, separators=(",", ":"), default=lambda flags: flags.value)
+
+
+@cache
+def _pyslurm() -> Any:
+    os.environ.update(ENVIRONMENT)
+    import pyslurm
+
     # Otherwise a flag of Slurm's that pyslurm does not know is a ValueError, and the reservation is lost.
     pyslurm.ReservationFlags._boundary_ = enum.KEEP
-    _say(answers, {"version": pyslurm.__version__})
-    for question in sys.stdin:
-        try:
-            answer = {name: _load(getattr(pyslurm, name), WANTED[name]) for name in question.split()}
-        except pyslurm.PyslurmError as error:
-            _say(answers, {"error": str(error)})
-        else:
-            _say(answers, answer)
-
-
-def _say(answers: TextIO, answer: object) -> None:
-    # Flags are the one kind of value that JSON does not know.
-    answers.write(json.dumps(answer, separators=(",", ":"), default=lambda flags: flags.value) + "\n")
-    answers.flush()
+    return pyslurm
 
 
 def _load(collection: Any, wanted: tuple[str, ...]) -> list[list[object]]:
@@ -100,7 +95,3 @@ def _user_name(number: int) -> str:
         return pwd.getpwuid(number).pw_name
     except KeyError:
         return str(number)
-
-
-if __name__ == "__main__":
-    main()
