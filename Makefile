@@ -5,7 +5,7 @@ PYTHON ?= python3
 TORCH_VERSION := 2.13.0
 VENV := .venv
 BIN := $(VENV)/bin
-WORKERS := 6
+WORKERS := 9
 # Tests start thousands of Pythons, which would all compile what they import.
 unexport PYTHONDONTWRITEBYTECODE
 REPLAYS := $(VENV)/.replays

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from freetrain.policies.experiment import interval
+from benchmarks.experiments.comparing import interval
 from freetrain.replay.comparison import ComparedRun, compare_sweep
 from freetrain.replay.sweep import Sweep, do_here, known, read_sweep, record
 from freetrain.store import Store

@@ -41,7 +41,6 @@ ELSEWHERE: Mapping[str, str] = {
     r"run\b": "starts a training: tests/test_docs_environment.py, tests/examples/test_examples.py",
     r"poke\b": "needs a training that runs: tests/elastic/on_node/test_agent.py",
     r"curve\b": "needs a training that has run: tests/cli/test_curve.py",
-    r"bench\b": "takes minutes: tests/policies/test_experiments.py",
     r"sweep\b": "takes minutes: tests/cli/test_sweep.py",
     r"runs compare(?! \d)": "needs a sweep: tests/cli/test_sweep.py",
     r"replay .*--policy first-come": "needs the package that the page shows: tests/policies/test_installed.py",

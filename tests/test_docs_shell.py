@@ -26,6 +26,7 @@ WHERE: Mapping[str, str] = {
     r"make (?!-j)": "tests/test_docs_shell.py",
     r"\S*pip install '\.\[": "tests/test_docs_shell.py",
     r"(export|touch) \S*=?/": "tests/test_docs_shell.py",
+    r"\.venv/bin/python -m benchmarks\.experiments ": "tests/benchmarks/experiments/test_comparing.py",
     r"pip install \./freetrain-first-come": "tests/policies/test_installed.py",
     r"(cat|eval|export|tail) ?": "tests/test_docs_lab.py",
     r"cd /tmp$": "tests/test_docs_on_slurm.py",

@@ -12,7 +12,7 @@ A new command goes to the file of its kind:
 
 - ``submit.py``: submit, register, unregister; ``jobs.py``: jobs, top, explain; ``status.py``: status, health.
 - ``orders.py``: pause, resume, drain, undrain, nudge, cancel, panic; ``ledger.py``: ledger, history, audit.
-- ``policies.py``: policies, solve, bench; ``run.py``: run, poke; ``nodes.py``: nodes, holes;
+- ``policies.py``: policies, solve; ``run.py``: run, poke; ``nodes.py``: nodes, holes;
   ``helping.py``: completion.
 - All others have a file of their own name: config, daemon, db, web, freeze, replay, sweep, runs, curve, lab.
 """

@@ -24,7 +24,7 @@ from freetrain.daemon.trainers.kinds import believed_costs
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.progress import ProgressLog, Rate, read_progress
 from freetrain.errors import InputError, explained
-from freetrain.policies.smd.policy import LEAST_POINTS, Point, ServerModel, SizeLimits, fastest, fit_servers
+from freetrain.policies.smd import LEAST_POINTS, Point, ServerModel, fastest, fit_servers
 from freetrain.replay.trainers import UNNAMED
 from freetrain.showing.words import NOTHING, show_value
 from freetrain.slurm.tags import Tag
@@ -216,7 +216,7 @@ def _describe_model(points: Sequence[Point], model: ServerModel, workers_per_nod
     """The fastest size by the model, and, where all nodes had as many workers, the tag that has the model."""
     max_workers = _BEYOND * max(point.workers for point in points)
     max_servers = _BEYOND * max(point.servers for point in points)
-    workers, servers = fastest(model, SizeLimits((), (), (), max_workers, max_servers)) or (1, 1)
+    workers, servers = fastest(model, max_workers, max_servers)
     off = max(abs(float(model.step_s(point.workers, point.servers)) / point.step_s - 1) for point in points)
     yield (
         f"SMD's model, {off:.0%} off at most: fastest with {workers} workers and {servers} servers "

@@ -46,7 +46,6 @@ _SECTIONS = {
         "runs": "list, show and compare recorded replays",
         "policies": "list the policies, placers and finishers",
         "solve": "solve single decision problems",
-        "bench": "the experiment of a published system",
     },
     "Elastic training": {
         "run": "join a training with this node, and run its workers",
@@ -68,7 +67,7 @@ _MODULES = {
     **dict.fromkeys(("cancel", "drain", "nudge", "panic", "pause", "resume", "undrain"), "orders"),
     **dict.fromkeys(("register", "unregister"), "submit"),
     **dict.fromkeys(("audit", "history"), "ledger"),
-    **dict.fromkeys(("bench", "solve"), "policies"),
+    "solve": "policies",
     "completion": "helping",
     **dict.fromkeys(("explain", "top"), "jobs"),
     "health": "status",

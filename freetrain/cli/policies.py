@@ -1,15 +1,13 @@
 """Policies by themselves, without a log and a daemon.
 
-``freetrain policies`` lists them, ``solve`` solves single problems, ``bench`` repeats published experiments.
+``freetrain policies`` lists them, ``solve`` solves single problems.
 """
 
 from __future__ import annotations
 
-import importlib
 import json
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import BinaryIO
@@ -17,10 +15,9 @@ from typing import BinaryIO
 import click
 
 from freetrain.cli.helping import command
-from freetrain.cli.listing import print_heading, print_json, print_table
+from freetrain.cli.listing import print_json, print_table
 from freetrain.cli.options import argument, config_option, json_option, option, shared_option, store_option
 from freetrain.cli.policy_options import place_option, policy_option, solver_option, time_limit_option
-from freetrain.cli.progress_bars import counting
 from freetrain.config import Config, load_config
 from freetrain.core.decision import decision_to_dict
 from freetrain.core.problem import Problem, problem_from_json
@@ -28,7 +25,6 @@ from freetrain.daemon.trainers.needs import needs_of, say_missing_in_queue
 from freetrain.errors import FreetrainError, InputError
 from freetrain.loop.deciding import decide
 from freetrain.policies import UNKNOWN_LINKS, find_placer, find_policy, with_links
-from freetrain.policies.experiment import SEEDS, Experiment, MethodFigures
 from freetrain.policies.measured import MEASURED
 from freetrain.policies.registry import POLICIES, catalogue
 from freetrain.showing.words import NOTHING, show_value
@@ -79,43 +75,6 @@ def _missing(config: Config) -> Iterator[tuple[str, list[str]]]:
     for policy in POLICIES:
         if sentences := list(say_missing_in_queue(needs_of(config, policy), submissions)):
             yield policy, sentences
-
-
-_BENCH_FORMAT = "freetrain-bench/1"
-
-_SYSTEMS = ("dltap", "gadget", "smd", "synergy")
-
-
-@command("bench")
-def bench_command(
-    system: str = argument(type=click.Choice(_SYSTEMS)),
-    seeds: int = option(
-        "--seeds", "How often, with other random numbers.", type=click.IntRange(min=1), default=SEEDS
-    ),
-    as_json: bool = json_option,
-) -> None:
-    """Run a system's experiment on made-up trainings, and print its table.
-
-    Random numbers are seeded: the figures are the same each time. Ctrl-C ends it with the table of the seeds that
-    are done. docs/evidence/systems.md tells how to read it.
-    """
-    experiment: Experiment = importlib.import_module(f"freetrain.policies.{system}.experiment").EXPERIMENT
-    done: list[Sequence[MethodFigures]] = []
-    with suppress(KeyboardInterrupt), counting("seeds", seeds, as_json) as tell:
-        for seed in range(seeds):
-            done.append(tuple(experiment.run(seed)))
-            tell("")
-    if not done:
-        raise click.Abort
-    table = experiment.table(done)
-    if as_json:
-        print_json({"format": _BENCH_FORMAT, "system": system, **asdict(table)})
-        return
-    print_heading(table.title)
-    cells = [[show_value(cell) for cell in row] for row in table.rows]
-    print_table(table.columns, cells, table.columns[1:])
-    for note in table.notes:
-        click.echo(note)
 
 
 _READ = click.File("rb")

@@ -21,7 +21,7 @@ from freetrain.core.problem import Counts, Problem
 from freetrain.core.value import total_value
 from freetrain.core.verify import VALUE_TOLERANCE, verify, verify_counts, verify_placement
 from freetrain.policies import FIRST_NODES, Explaining, Finisher, Placer, Policy
-from freetrain.policies.smd.policy import place_servers
+from freetrain.policies.smd import place_servers
 from freetrain.policies.spread import spread
 
 STAY = "stay"

@@ -7,12 +7,11 @@ A decision goes through three stages (``stages.py``), each chosen by name (``reg
 - a *placer* gives a placement: which nodes these are.
 - a *finisher* gives the CPUs and memory of new parts of shared nodes.
 
-Each of the other systems has a room with all that is its own, its experiment included: ``gadget/`` (policy, links,
-placer), ``smd/`` (policy, parameter servers), ``synergy/`` (finishers), ``dltap/`` (placer). Policies that weigh
-sizes by a value of their own share ``aiming.py`` (what of the objective they heed), ``needs.py`` (what they have
-to know, and what is assumed), ``ageing.py`` (turns, so that no training waits for ever) and ``spread.py`` (from
-values to nodes of each class). ``binary_programme.py`` asks HiGHS for small 0-1 programmes, ``experiment.py`` is
-what the experiments share.
+The other systems: ``gadget/`` (policy, links, placer), ``smd.py`` (policy, parameter servers), ``synergy.py``
+(finishers), ``dltap.py`` (placer). Policies that weigh sizes by a value of
+their own share ``aiming.py`` (what of the objective they heed), ``needs.py`` (what they have to know, and what is
+assumed), ``ageing.py`` (turns, so that no training waits for ever) and ``spread.py`` (from values to nodes of each
+class). ``binary_programme.py`` asks HiGHS for small 0-1 programmes.
 """
 
 from __future__ import annotations

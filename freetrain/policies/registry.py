@@ -20,15 +20,15 @@ from freetrain.core.trainer import PAST_FIELDS
 from freetrain.durations import parse_duration
 from freetrain.errors import InputError
 from freetrain.policies.aiming import heeded_by
-from freetrain.policies.dltap.placer import Dltap
+from freetrain.policies.dltap import Dltap
 from freetrain.policies.equal_share import EqualShare
 from freetrain.policies.freetrain import FreeTrain, Solver
 from freetrain.policies.gadget.policy import UTILITIES, Gadget, RingPlacer
 from freetrain.policies.greedy import Greedy
 from freetrain.policies.needs import DATA_WAIT, GRADIENTS, PROGRESS, STEP_MODEL, SWITCHES, TARGET, Need
-from freetrain.policies.smd.policy import SIZES, Smd
+from freetrain.policies.smd import SIZES, Smd
 from freetrain.policies.stages import AS_ASKED, FIRST_NODES, NEEDS_PAST, Finisher, Placer, Policy
-from freetrain.policies.synergy.mechanisms import OPT, TUNE
+from freetrain.policies.synergy import OPT, TUNE
 
 
 class Stage(StrEnum):

@@ -10,7 +10,7 @@ import pytest
 from freetrain.cli.main import cli
 
 READS = {
-    *("audit", "bench", "completion", "curve", "explain", "health", "history", "holes", "jobs", "ledger", "nodes"),
+    *("audit", "completion", "curve", "explain", "health", "history", "holes", "jobs", "ledger", "nodes"),
     *("policies", "replay", "solve", "status", "top"),
     *(
         "config_check",

@@ -13,12 +13,12 @@ from fractions import Fraction
 from functools import partial
 from itertools import pairwise, product
 
+from benchmarks.experiments.dltap import Host, PlacedTask, TaskKind, Weights
+from benchmarks.experiments.smd import RunOption, SizeLimits
 from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
-from freetrain.policies.dltap.placer import Host, PlacedTask, TaskKind, Weights
-from freetrain.policies.smd.experiment import RunOption
-from freetrain.policies.smd.policy import ServerModel, SizeLimits
-from freetrain.policies.synergy.mechanisms import Profile, SharedServer, SharingJob
+from freetrain.policies.smd import ServerModel
+from freetrain.policies.synergy import Profile, SharedServer, SharingJob
 
 TINY = 1e-9
 Shares = dict[str, dict[str, tuple[int, float, float]]]

@@ -9,15 +9,15 @@ from itertools import accumulate
 
 import pytest
 
+from benchmarks.experiments.dltap import Host, PlacedTask, TaskKind, Weights, place_tasks
+from benchmarks.experiments.smd import RunOption, SizeLimits, choose, fastest, fastest_on_grid
 from freetrain.core.place import Place
 from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer, past_of_samples
 from freetrain.policies import find_policy
-from freetrain.policies.dltap.placer import Host, PlacedTask, TaskKind, Weights, place_tasks
 from freetrain.policies.gadget.policy import UTILITIES, Gadget
-from freetrain.policies.smd.experiment import RunOption, choose
-from freetrain.policies.smd.policy import ServerModel, SizeLimits, Smd, fastest, fastest_on_grid
-from freetrain.policies.synergy.mechanisms import Profile, SharedServer, SharingJob, rate_of, split_optimally, tune
+from freetrain.policies.smd import ServerModel, Smd
+from freetrain.policies.synergy import Profile, SharedServer, SharingJob, rate_of, split_optimally, tune
 from tests.oracle import systems as oracle
 
 LONG_S = 30.0

@@ -7,6 +7,4 @@ Files in reading order:
 
 - ``links.py``: what links carry, and the books of free places and bandwidth.
 - ``policy.py``: the utilities, the policy for idle nodes, the ring placer, and both with bandwidth reserved.
-- ``experiment.py``: the published algorithm, which fills one slot of time with rings, and what it gains over fixed
-  and equal rings on made-up trainings.
 """

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from math import inf
 from typing import Protocol, runtime_checkable
 
-from freetrain.core.grouping import grouped
 from freetrain.core.problem import Question
 from freetrain.core.topology import FLAT, Topology
 from freetrain.policies.stages import Placer, Policy
@@ -123,40 +122,6 @@ class LinkBooks:
         books = copy(self)
         books.free, books.link, books.uplink = dict(self.free), dict(self.link), dict(self.uplink)
         return books
-
-    def embed(self, width: int, bytes_per_s: float) -> PlacedRing | None:
-        """Servers for a ring, nothing reserved yet: one server before one leaf before few leaves; None: no room.
-
-        Within each, the tightest that has room, and few servers.
-        """
-        if fitting := [name for name, free in self.free.items() if free >= width]:
-            name = min(fitting, key=lambda name: (self.free[name], name))
-            return PlacedRing(((name, width),), 1, 0.0)
-        roomy = (name for name, free in self.free.items() if free and self.link[name] >= bytes_per_s)
-        by_leaf = grouped((self.servers[name].leaf, name) for name in roomy)
-        room = {leaf: sum(self.free[name] for name in names) for leaf, names in by_leaf.items()}
-        if fitting := [leaf for leaf in room if room[leaf] >= width]:
-            leaf = min(fitting, key=lambda leaf: (room[leaf], leaf))
-            return PlacedRing(self._fill(by_leaf[leaf], width), 1, bytes_per_s)
-        chosen: list[tuple[str, int]] = []
-        leaves, missing = 0, width
-        # The roomiest first, for few leaves; by name in the end, so that equal leaves give the same ring each
-        # time.
-        for leaf in sorted(room, key=lambda leaf: (-room[leaf], leaf)):
-            if missing and self.uplink[leaf] >= bytes_per_s:
-                chosen += self._fill(by_leaf[leaf], missing)
-                missing -= min(missing, room[leaf])
-                leaves += 1
-        return None if missing else PlacedRing(tuple(chosen), leaves, bytes_per_s)
-
-    def _fill(self, names: Iterable[str], width: int) -> tuple[tuple[str, int], ...]:
-        taken = []
-        for name in sorted(names, key=lambda name: (-self.free[name], name)):
-            workers = min(width, self.free[name])
-            if workers:
-                taken.append((name, workers))
-            width -= workers
-        return tuple(taken)
 
     def reserve(self, ring: PlacedRing) -> None:
         """A ring takes its places and its bandwidth."""

@@ -10,6 +10,7 @@ from time import perf_counter
 
 import pytest
 
+from benchmarks.experiments.gadget import RingModel
 from benchmarks.problems import mixed_problem
 from freetrain.core.decision import Decision
 from freetrain.core.place import Place, node_of
@@ -19,7 +20,6 @@ from freetrain.core.trainer import Trainer
 from freetrain.core.verify import verify
 from freetrain.loop import deciding
 from freetrain.policies import FIRST_NODES, UNKNOWN_LINKS, Links, find_policy, with_links
-from freetrain.policies.gadget.experiment import RingModel
 
 CURVE = ((1, 100.0), (2, 190.0), (4, 360.0))
 TEN_MB = 1e7

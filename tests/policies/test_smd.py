@@ -17,17 +17,14 @@ from freetrain.core.trainer import Servers, Trainer, past_of_samples
 from freetrain.core.verify import verify
 from freetrain.loop import deciding
 from freetrain.policies import FIRST_NODES, PLACERS, VARIANTS, find_placer, find_policy
-from freetrain.policies.smd.policy import (
+from freetrain.policies.smd import (
     MOVES_BEFORE_S,
     Point,
     ServerModel,
-    SizeLimits,
     best_step_s,
     count_servers,
     fastest,
-    fastest_on_grid,
     fit_servers,
-    on_the_way,
     place_servers,
 )
 from tests.oracle.systems import Layer, layered_step_s
@@ -74,49 +71,11 @@ def test_a_size_at_which_more_nodes_are_slower_is_not_taken() -> None:
     assert sizes("smd", (Trainer("a", ((1, 10.0), (2, 18.0), (4, 12.0)), target_samples=5e6),), 4) == {"a": 2}
 
 
-MODEL = ServerModel((0.005, 0.02, 0.1, 0.001, 0.001), 256)
-
-
 def test_more_servers_than_workers_may_be_best() -> None:
-    limits = SizeLimits((4.0,), (2.0,), (48.0,), most_workers=16)
-    assert fastest(MODEL, limits) == (7, 10)
-    assert fastest_on_grid(MODEL, limits) == (7, 10)
-
-
-def random_training(seed: int) -> tuple[ServerModel, SizeLimits]:
-    draw = random.Random(seed)
-    ranges = ((0.002, 0.02), (0.01, 0.05), (0.02, 0.2), (0.0, 0.002), (0.0, 0.002))
-    a, b, c, d, e = (draw.uniform(*bounds) for bounds in ranges)
-    model = ServerModel((a, b, c, d, e), draw.choice((64, 128, 256, 512)))
-    limits = SizeLimits(
-        (1.0, draw.uniform(1, 5), draw.uniform(4, 20)),
-        (0.0, draw.uniform(1, 5), draw.uniform(4, 20)),
-        (draw.uniform(1, 32), draw.uniform(8, 100), draw.uniform(40, 400)),
-        32,
-        32,
-    )
-    return model, limits
-
-
-def test_the_grid_finds_the_only_size_that_is_allowed() -> None:
-    model = ServerModel((0.01, 0.02, 0.1, 0.001, 0.001), 64)
-    limits = SizeLimits((6.0, 6.0, 2.0), (1.0, 6.0, 3.0), (27.0, 12.0, 8.0), 32, 32)
-    assert fastest(model, limits) == fastest_on_grid(model, limits) == (1, 1)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_the_menu_ends_with_the_fastest_size(seed: int) -> None:
-    model, limits = random_training(seed)
-    menu, best = on_the_way(model, limits), fastest(model, limits)
-    assert all(limits.allow(*pair) for pair in menu)
-    assert (menu[-1] if menu else None) == best
-
-
-def test_who_may_not_even_have_one_of_each_gets_nothing() -> None:
-    limits = SizeLimits((4.0,), (2.0,), (5.0,))
-    assert fastest(MODEL, limits) is None
-    assert fastest_on_grid(MODEL, limits) is None
-    assert on_the_way(MODEL, limits) == []
+    model = ServerModel((0.005, 0.02, 0.1, 0.001, 0.001), 256)
+    assert fastest(model, 7, 64) == (7, 26)
+    best = min(itertools.product(range(1, 8), range(1, 65)), key=lambda pair: float(model.step_s(*pair)))
+    assert best == (7, 26)
 
 
 SIZES = tuple(itertools.product((1, 2, 4, 8, 12, 16), (1, 2, 4, 8)))

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from freetrain.policies.gadget.experiment import RingJob, RingModel, contended, fill_slot, rate_of, samples_in_slot
+from benchmarks.experiments.gadget import RingJob, RingModel, contended, fill_slot, rate_of, samples_in_slot
 from freetrain.policies.gadget.links import LinkBooks, PlacedRing, RingServer
 from freetrain.policies.gadget.policy import LINEAR, LOG, Utility
 

@@ -1,6 +1,6 @@
 """Experiments on made-up, seeded trainings: what a system gains over each baseline, with an interval.
 
-Each system's room has an ``experiment.py`` with an ``EXPERIMENT``. All compare seed by seed: the same trainings
+Each system has a file with an ``EXPERIMENT``. All compare seed by seed: the same trainings
 are decided by the system and by the baseline, and the ratio of the figures is averaged over seeds. Where its
 interval contains 1 no difference was seen, and there is no verdict.
 """
@@ -12,11 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
 
+from freetrain.replay.estimate import student_975
+
 SEEDS = 20
-_NORMAL_975 = 1.959964
-"""97.5 % quantile of the normal distribution."""
-_STUDENT_975 = (12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060)
-"""97.5 % quantiles of Student's distribution of 1, 2, … degrees of freedom."""
 COLUMNS = ("setting", "figure", "method", "against", "of the method", "of the other", "ratio", "±", "verdict")
 
 TableCell = str | int | float
@@ -84,12 +82,3 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
     if len(values) < 2:
         return (mean(values) if values else math.nan), math.inf
     return mean(values), student_975(len(values) - 1) * stdev(values) / math.sqrt(len(values))
-
-
-def student_975(degrees: int) -> float:
-    """97.5 % quantile of Student's distribution of so many degrees of freedom, at least one."""
-    if degrees <= len(_STUDENT_975):
-        return _STUDENT_975[degrees - 1]
-    # Cornish and Fisher's expansion of Student's quantile: off by less than 0.002 from 9 degrees of freedom on.
-    z = _NORMAL_975
-    return z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)

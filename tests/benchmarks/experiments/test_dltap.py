@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from freetrain.policies.dltap.placer import (
+from benchmarks.experiments.dltap import (
     KUBERNETES,
     LEAF_AWARE,
     PAPER,
@@ -13,13 +13,13 @@ from freetrain.policies.dltap.placer import (
     PlacedTask,
     TaskKind,
     Weights,
-    aggregation_score,
     balanced,
     crossing_pairs,
     least_requested,
     place_tasks,
     spreading,
 )
+from freetrain.policies.dltap import aggregation_score
 
 WORKER, SERVER = PlacedTask(TaskKind.WORKER, 5, 5), PlacedTask(TaskKind.SERVER, 5, 5)
 

@@ -1,4 +1,4 @@
-"""SMD as a policy for idle nodes: each trainer at its fastest size or not at all, by what completing is worth.
+"""SMD (INFOCOM 2021) on idle nodes: each trainer at its fastest size or not at all, by what completing is worth.
 
 Its inner problem, the servers that make a step shortest beside so many nodes, is asked whichever policy decided
 how many nodes. Where servers run is a matter of how long nodes are expected to stay, then of the placer.
@@ -7,7 +7,7 @@ how many nodes. Where servers run is a matter of how long nodes are expected to 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,8 +26,6 @@ from freetrain.policies.stages import Placer, RatingServers
 
 LEAST_POINTS = 5
 """Least number of different sizes: with fewer the coefficients are not determined."""
-ResourceAmounts = tuple[float, ...]
-"""Amounts of each resource, in an order that all share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,91 +82,12 @@ def fit_servers(points: Sequence[Point], batch: float) -> ServerModel:
     return ServerModel((a, b, c, d, e), batch)
 
 
-@dataclass(frozen=True, slots=True)
-class SizeLimits:
-    """Limits of a training."""
-
-    worker: ResourceAmounts
-    server: ResourceAmounts
-    most: ResourceAmounts
-    most_workers: int = 64
-    most_servers: int = 64
-
-    def demand(self, workers: int, servers: int) -> ResourceAmounts:
-        """Resources of so many workers and servers."""
-        return tuple(workers * w + servers * s for w, s in zip(self.worker, self.server, strict=True))
-
-    def most_workers_beside(self, servers: int) -> int:
-        """The most workers beside so many servers."""
-        room = (
-            # Sums of shares may exceed their limit in the last place.
-            (most - servers * s + 1e-9) / w
-            for w, s, most in zip(self.worker, self.server, self.most, strict=True)
-            if w
-        )
-        return max(min(self.most_workers, *map(math.floor, room)), 0)
-
-    def allow(self, workers: int, servers: int) -> bool:
-        """Whether so many workers and servers are within the limits."""
-        within = 1 <= workers <= self.most_workers and 1 <= servers <= self.most_servers
-        return within and all(
-            taken <= most + 1e-9 for taken, most in zip(self.demand(workers, servers), self.most, strict=True)
-        )
-
-
-def _steps_s(model: ServerModel, limits: SizeLimits) -> Floats:
-    """Seconds of a step on 1, 2 … workers (rows) and servers (columns); inf where these are not allowed."""
-    workers, servers = np.mgrid[1 : limits.most_workers + 1, 1 : limits.most_servers + 1]
-    allowed = np.ones(workers.shape, dtype=bool)
-    for w, s, most in zip(limits.worker, limits.server, limits.most, strict=True):
-        allowed &= workers * w + servers * s <= most + 1e-9
-    return np.where(allowed, model.step_s(workers, servers), np.inf)
-
-
-def fastest(model: ServerModel, limits: SizeLimits) -> tuple[int, int] | None:
-    """Workers and servers of the shortest step, by full search; None: not even one of each is allowed."""
+def fastest(model: ServerModel, most_workers: int, most_servers: int) -> tuple[int, int]:
+    """Workers and servers of the shortest step, by full search."""
     # Some thousand pairs: to try all is quicker than anything cleverer.
-    steps_s = _steps_s(model, limits)
-    workers, servers = divmod(int(steps_s.argmin()), limits.most_servers)
-    return (workers + 1, servers + 1) if np.isfinite(steps_s[workers, servers]) else None
-
-
-def fastest_on_grid(model: ServerModel, limits: SizeLimits, epsilon: float = 0.05) -> tuple[int, int] | None:
-    """The shortest step within a factor of 1 + ``epsilon``, by few numbers of servers, 1 + epsilon apart.
-
-    With p servers the step is a·M/w + (c/p + d)·w and what does not depend on w: the best whole w lies beside
-    sqrt(a·M / (c/p + d)), within the limits. The optimum's p° lies between a p that is tried and (1 + epsilon)
-    times it: with the same w that p is allowed, as it takes less, and only c·w/p grows, by epsilon at most.
-    """
-    a, _, c, d, _ = model.coefficients
-    found: list[tuple[int, int]] = []
-    for p in _grid(limits.most_servers, epsilon):
-        per_worker = c / p + d
-        best = math.sqrt(a * model.batch / per_worker) if per_worker > 0 else limits.most_workers
-        most = limits.most_workers_beside(p)
-        for w in {min(max(math.floor(best), 1), most), min(max(math.ceil(best), 1), most)}:
-            if limits.allow(w, p):
-                found.append((w, p))
-    return min(found, key=lambda pair: (float(model.step_s(*pair)), pair), default=None)
-
-
-def _grid(most: int, epsilon: float) -> Iterator[int]:
-    """Integers from 1, each the largest within 1 + epsilon times the one before, or the next."""
-    number = 1
-    while number <= most:
-        yield number
-        number = max(number + 1, math.floor(number * (1 + epsilon)))
-
-
-def on_the_way(model: ServerModel, limits: SizeLimits) -> Sequence[tuple[int, int]]:
-    """Smaller sizes, too: with each number of workers the best number of servers, the fastest of all last.
-
-    ``sizes = "menu"`` chooses from these, freetrain's extension.
-    """
-    steps_s = _steps_s(model, limits)
-    best = [(row, int(of_row.argmin())) for row, of_row in enumerate(steps_s) if np.isfinite(of_row).any()]
-    best.sort(key=lambda pair: -steps_s[pair])
-    return [(workers + 1, servers + 1) for workers, servers in best]
+    steps_s = model.step_s(*np.mgrid[1 : most_workers + 1, 1 : most_servers + 1])
+    workers, servers = divmod(int(steps_s.argmin()), most_servers)
+    return workers + 1, servers + 1
 
 
 MOVES_BEFORE_S = 300.0

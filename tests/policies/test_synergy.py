@@ -11,21 +11,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.experiments.synergy import PROFILES, place_greedily
 from freetrain.core.amounts import Amount
 from freetrain.core.data_wait import DataWait, NewPart, SharedNode, WaitProfile
 from freetrain.guest.guest import Guest
 from freetrain.loop.deciding import finish
 from freetrain.policies import FINISHERS, Finisher, find_finisher
+from freetrain.policies import synergy as room
 from freetrain.policies.binary_programme import BinaryProgramme
 from freetrain.policies.stages import AsAsked
-from freetrain.policies.synergy import mechanisms as room
-from freetrain.policies.synergy.experiment import PROFILES
-from freetrain.policies.synergy.mechanisms import (
+from freetrain.policies.synergy import (
     Profile,
     SharedServer,
     SharesOfTasks,
     SharingJob,
-    place_greedily,
     rate_of,
     split_optimally,
     tune,
@@ -369,8 +368,8 @@ def test_whatever_is_on_a_node_nobody_gets_less_and_all_together_no_more_than_th
 
 
 def test_where_highs_is_killed_the_optimum_is_tunes(monkeypatch: pytest.MonkeyPatch) -> None:
-    guest = Guest(imports=("tests.policies.synergy.test_mechanisms",), patience_s=0.05)
-    killed = guest.asking("tests.policies.synergy.test_mechanisms:is_killed")
+    guest = Guest(imports=("tests.policies.test_synergy",), patience_s=0.05)
+    killed = guest.asking("tests.policies.test_synergy:is_killed")
     monkeypatch.setattr(
         room, "split_optimally", lambda server, jobs, time_s: split_optimally(server, jobs, time_s, killed)
     )

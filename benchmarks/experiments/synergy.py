@@ -9,14 +9,13 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from freetrain.policies.experiment import Experiment, MethodFigures
-from freetrain.policies.synergy.mechanisms import (
+from benchmarks.experiments.comparing import Experiment, MethodFigures
+from freetrain.policies.synergy import (
     Profile,
     SharedServer,
     SharesOfTasks,
     SharingBoard,
     SharingJob,
-    place_greedily,
     place_one,
     rate_of,
     tune,
@@ -81,6 +80,16 @@ PROFILES = {
     "lstm": _SAME,
     "bert": _SAME,
 }
+
+
+def place_greedily(servers: Sequence[SharedServer], jobs: Sequence[SharingJob]) -> SharesOfTasks:
+    """The baseline of TUNE: each gets its whole demand or waits, and GPUs idle for want of CPUs or memory."""
+    board = SharingBoard(servers)
+    free = sum(part.gpus for part in board.free.values())
+    for job in jobs:
+        if free and place_one(board, job, within_share=False):
+            free -= job.gpus
+    return board.parts
 
 
 @dataclass(slots=True)

@@ -1,6 +1,7 @@
 """SMD's experiment: utility of completions on a machine that cannot run all trainings, against simpler rules.
 
-SMD's outer problem decides which trainings run, where all of them together want more than there is.
+SMD's inner problem finds the fastest workers and servers of each training within its limits, its outer problem, a
+knapsack over resources, which trainings run, where all of them together want more than there is.
 """
 
 from __future__ import annotations
@@ -13,20 +14,102 @@ from functools import partial
 
 import numpy as np
 
+from benchmarks.experiments.comparing import Experiment, MethodFigures
 from freetrain.core.grouping import grouped
 from freetrain.core.throughput import Floats
 from freetrain.guest.guest import Ask
 from freetrain.policies.binary_programme import HIGHS, BinaryProgramme, LinearRow, solve_in_guest
-from freetrain.policies.experiment import Experiment, MethodFigures
-from freetrain.policies.smd.policy import (
-    ResourceAmounts,
-    ServerModel,
-    SizeLimits,
-    fastest,
-    fastest_on_grid,
-    on_the_way,
-    sigmoid,
-)
+from freetrain.policies.smd import ServerModel, sigmoid
+
+ResourceAmounts = tuple[float, ...]
+"""Amounts of each resource, in an order that all share."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizeLimits:
+    """Limits of a training."""
+
+    worker: ResourceAmounts
+    server: ResourceAmounts
+    most: ResourceAmounts
+    most_workers: int = 64
+    most_servers: int = 64
+
+    def demand(self, workers: int, servers: int) -> ResourceAmounts:
+        """Resources of so many workers and servers."""
+        return tuple(workers * w + servers * s for w, s in zip(self.worker, self.server, strict=True))
+
+    def most_workers_beside(self, servers: int) -> int:
+        """The most workers beside so many servers."""
+        room = (
+            # Sums of shares may exceed their limit in the last place.
+            (most - servers * s + 1e-9) / w
+            for w, s, most in zip(self.worker, self.server, self.most, strict=True)
+            if w
+        )
+        return max(min(self.most_workers, *map(math.floor, room)), 0)
+
+    def allow(self, workers: int, servers: int) -> bool:
+        """Whether so many workers and servers are within the limits."""
+        within = 1 <= workers <= self.most_workers and 1 <= servers <= self.most_servers
+        return within and all(
+            taken <= most + 1e-9 for taken, most in zip(self.demand(workers, servers), self.most, strict=True)
+        )
+
+
+def _steps_s(model: ServerModel, limits: SizeLimits) -> Floats:
+    """Seconds of a step on 1, 2 … workers (rows) and servers (columns); inf where these are not allowed."""
+    workers, servers = np.mgrid[1 : limits.most_workers + 1, 1 : limits.most_servers + 1]
+    allowed = np.ones(workers.shape, dtype=bool)
+    for w, s, most in zip(limits.worker, limits.server, limits.most, strict=True):
+        allowed &= workers * w + servers * s <= most + 1e-9
+    return np.where(allowed, model.step_s(workers, servers), np.inf)
+
+
+def fastest(model: ServerModel, limits: SizeLimits) -> tuple[int, int] | None:
+    """Workers and servers of the shortest step, by full search; None: not even one of each is allowed."""
+    # Some thousand pairs: to try all is quicker than anything cleverer.
+    steps_s = _steps_s(model, limits)
+    workers, servers = divmod(int(steps_s.argmin()), limits.most_servers)
+    return (workers + 1, servers + 1) if np.isfinite(steps_s[workers, servers]) else None
+
+
+def fastest_on_grid(model: ServerModel, limits: SizeLimits, epsilon: float = 0.05) -> tuple[int, int] | None:
+    """The shortest step within a factor of 1 + ``epsilon``, by few numbers of servers, 1 + epsilon apart.
+
+    With p servers the step is a·M/w + (c/p + d)·w and what does not depend on w: the best whole w lies beside
+    sqrt(a·M / (c/p + d)), within the limits. The optimum's p° lies between a p that is tried and (1 + epsilon)
+    times it: with the same w that p is allowed, as it takes less, and only c·w/p grows, by epsilon at most.
+    """
+    a, _, c, d, _ = model.coefficients
+    found: list[tuple[int, int]] = []
+    for p in _grid(limits.most_servers, epsilon):
+        per_worker = c / p + d
+        best = math.sqrt(a * model.batch / per_worker) if per_worker > 0 else limits.most_workers
+        most = limits.most_workers_beside(p)
+        for w in {min(max(math.floor(best), 1), most), min(max(math.ceil(best), 1), most)}:
+            if limits.allow(w, p):
+                found.append((w, p))
+    return min(found, key=lambda pair: (float(model.step_s(*pair)), pair), default=None)
+
+
+def _grid(most: int, epsilon: float) -> Iterator[int]:
+    """Integers from 1, each the largest within 1 + epsilon times the one before, or the next."""
+    number = 1
+    while number <= most:
+        yield number
+        number = max(number + 1, math.floor(number * (1 + epsilon)))
+
+
+def on_the_way(model: ServerModel, limits: SizeLimits) -> Sequence[tuple[int, int]]:
+    """Smaller sizes, too: with each number of workers the best number of servers, the fastest of all last.
+
+    ``sizes = "menu"`` chooses from these, freetrain's extension.
+    """
+    steps_s = _steps_s(model, limits)
+    best = [(row, int(of_row.argmin())) for row, of_row in enumerate(steps_s) if np.isfinite(of_row).any()]
+    best.sort(key=lambda pair: -steps_s[pair])
+    return [(workers + 1, servers + 1) for workers, servers in best]
 
 
 @dataclass(frozen=True, slots=True)

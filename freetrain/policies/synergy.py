@@ -1,4 +1,4 @@
-"""Synergy's mechanisms: TUNE, which is greedy, OPT, which is exact for one server, and both as finishers.
+"""Synergy (OSDI 2022): CPUs and memory of shared servers by what trainings can use of them.
 
 A training's *profile* says what CPUs and memory do for it, a *board* which training has how much of which server.
 
@@ -7,7 +7,8 @@ is slower than with the proportional share of what its server offers, and no GPU
 memory: while no training on a server has more than its share, what is free of it is at least the share of its free
 GPUs.
 
-OPT: the split of one server's CPUs and memory that makes its trainings fastest together, by HiGHS.
+OPT: the split of one server's CPUs and memory that makes its trainings fastest together, by HiGHS. Both are
+finishers of decisions: a new task gets never less than it asks for.
 """
 
 from __future__ import annotations
@@ -174,16 +175,6 @@ def tune(servers: Sequence[SharedServer], jobs: Sequence[SharingJob]) -> SharesO
     for job in sorted(jobs, key=_by_demand):
         if not place_one(board, job, within_share=False) and not place_one(board, job, within_share=True):
             _make_room(board, by_id, job)
-    return board.parts
-
-
-def place_greedily(servers: Sequence[SharedServer], jobs: Sequence[SharingJob]) -> SharesOfTasks:
-    """The baseline of TUNE: each gets its whole demand or waits, and GPUs idle for want of CPUs or memory."""
-    board = SharingBoard(servers)
-    free = sum(part.gpus for part in board.free.values())
-    for job in jobs:
-        if free and place_one(board, job, within_share=False):
-            free -= job.gpus
     return board.parts
 
 

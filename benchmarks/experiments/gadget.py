@@ -11,15 +11,16 @@ from __future__ import annotations
 import heapq
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
+from benchmarks.experiments.comparing import Experiment, MethodFigures
+from freetrain.core.grouping import grouped
 from freetrain.policies.aiming import AimedSizes
 from freetrain.policies.equal_share import equal_sizes
-from freetrain.policies.experiment import Experiment, MethodFigures
 from freetrain.policies.gadget.links import LinkBooks, PlacedRing, RingCosts, RingServer
 from freetrain.policies.gadget.policy import LINEAR, LOG, Utility
 
@@ -206,7 +207,7 @@ class _Slot:
         now = self._jobs[row].ring
         if now is not None and now.width == width and self._books.has_room(now):
             return now
-        return self._books.embed(width, self._wanted(row, width))
+        return embed(self._books, width, self._wanted(row, width))
 
     def _reserve(self, row: int, ring: PlacedRing | None) -> None:
         self.rings[row] = ring
@@ -287,6 +288,42 @@ def _equal_rings(jobs: Sequence[RingJob]) -> Mapping[str, PlacedRing]:
     return _embedded(books, jobs, widths)
 
 
+def embed(books: LinkBooks, width: int, bytes_per_s: float) -> PlacedRing | None:
+    """Servers for a ring, nothing reserved yet: one server before one leaf before few leaves; None: no room.
+
+    Within each, the tightest that has room, and few servers.
+    """
+    if fitting := [name for name, free in books.free.items() if free >= width]:
+        name = min(fitting, key=lambda name: (books.free[name], name))
+        return PlacedRing(((name, width),), 1, 0.0)
+    roomy = (name for name, free in books.free.items() if free and books.link[name] >= bytes_per_s)
+    by_leaf = grouped((books.servers[name].leaf, name) for name in roomy)
+    room = {leaf: sum(books.free[name] for name in names) for leaf, names in by_leaf.items()}
+    if fitting := [leaf for leaf in room if room[leaf] >= width]:
+        leaf = min(fitting, key=lambda leaf: (room[leaf], leaf))
+        return PlacedRing(_fill(books, by_leaf[leaf], width), 1, bytes_per_s)
+    chosen: list[tuple[str, int]] = []
+    leaves, missing = 0, width
+    # The roomiest first, for few leaves; by name in the end, so that equal leaves give the same ring each
+    # time.
+    for leaf in sorted(room, key=lambda leaf: (-room[leaf], leaf)):
+        if missing and books.uplink[leaf] >= bytes_per_s:
+            chosen += _fill(books, by_leaf[leaf], missing)
+            missing -= min(missing, room[leaf])
+            leaves += 1
+    return None if missing else PlacedRing(tuple(chosen), leaves, bytes_per_s)
+
+
+def _fill(books: LinkBooks, names: Iterable[str], width: int) -> tuple[tuple[str, int], ...]:
+    taken = []
+    for name in sorted(names, key=lambda name: (-books.free[name], name)):
+        workers = min(width, books.free[name])
+        if workers:
+            taken.append((name, workers))
+        width -= workers
+    return tuple(taken)
+
+
 def _embedded(books: LinkBooks, jobs: Sequence[RingJob], widths: Sequence[int]) -> Mapping[str, PlacedRing]:
     """Rings of these widths, or narrower where links are full: those that stay first, then wide ones."""
     rings: dict[str, PlacedRing] = {}
@@ -298,7 +335,7 @@ def _embedded(books: LinkBooks, jobs: Sequence[RingJob], widths: Sequence[int]) 
     for job, width in sorted(others, key=lambda pair: (-pair[1], pair[0].id)):
         for narrower in range(width, 0, -1):
             wanted = min(job.model.wanted_bytes_per_s(narrower), books.link_bytes_per_s)
-            if (ring := books.embed(narrower, wanted)) is not None:
+            if (ring := embed(books, narrower, wanted)) is not None:
                 rings[job.id] = ring
                 books.reserve(ring)
                 break

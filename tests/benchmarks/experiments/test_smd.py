@@ -1,4 +1,4 @@
-"""Which trainings run: the knapsack, and what stands in for HiGHS."""
+"""Which trainings run: the knapsack, and what stands in for HiGHS; and which sizes they may have."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
+from benchmarks.experiments.smd import RunOption, SizeLimits, choose, fastest, fastest_on_grid, on_the_way
 from freetrain.guest.guest import Ask, Guest
 from freetrain.policies.binary_programme import BinaryProgramme
-from freetrain.policies.smd.experiment import RunOption, choose
-from freetrain.policies.smd.policy import ServerModel, SizeLimits, fastest, sigmoid
+from freetrain.policies.smd import ServerModel, sigmoid
 
 LONG_S = 30.0
-_HERE = "tests.policies.smd.test_experiment"
+_HERE = "tests.benchmarks.experiments.test_smd"
 
 
 def random_options(seed: int, jobs: int) -> list[RunOption]:
@@ -125,3 +125,48 @@ def test_the_fastest_size_can_cost_more_completions_than_it_speeds_up() -> None:
     assert worth((5, 7)) == pytest.approx(0.52, abs=0.01)
     assert worth((5, 5)) == pytest.approx(0.90, abs=0.01)
     assert worth((5, 7), (5, 5)) == worth((5, 5))
+
+
+MODEL = ServerModel((0.005, 0.02, 0.1, 0.001, 0.001), 256)
+
+
+def test_more_servers_than_workers_may_be_best() -> None:
+    limits = SizeLimits((4.0,), (2.0,), (48.0,), most_workers=16)
+    assert fastest(MODEL, limits) == (7, 10)
+    assert fastest_on_grid(MODEL, limits) == (7, 10)
+
+
+def random_training(seed: int) -> tuple[ServerModel, SizeLimits]:
+    draw = random.Random(seed)
+    ranges = ((0.002, 0.02), (0.01, 0.05), (0.02, 0.2), (0.0, 0.002), (0.0, 0.002))
+    a, b, c, d, e = (draw.uniform(*bounds) for bounds in ranges)
+    model = ServerModel((a, b, c, d, e), draw.choice((64, 128, 256, 512)))
+    limits = SizeLimits(
+        (1.0, draw.uniform(1, 5), draw.uniform(4, 20)),
+        (0.0, draw.uniform(1, 5), draw.uniform(4, 20)),
+        (draw.uniform(1, 32), draw.uniform(8, 100), draw.uniform(40, 400)),
+        32,
+        32,
+    )
+    return model, limits
+
+
+def test_the_grid_finds_the_only_size_that_is_allowed() -> None:
+    model = ServerModel((0.01, 0.02, 0.1, 0.001, 0.001), 64)
+    limits = SizeLimits((6.0, 6.0, 2.0), (1.0, 6.0, 3.0), (27.0, 12.0, 8.0), 32, 32)
+    assert fastest(model, limits) == fastest_on_grid(model, limits) == (1, 1)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_menu_ends_with_the_fastest_size(seed: int) -> None:
+    model, limits = random_training(seed)
+    menu, best = on_the_way(model, limits), fastest(model, limits)
+    assert all(limits.allow(*pair) for pair in menu)
+    assert (menu[-1] if menu else None) == best
+
+
+def test_who_may_not_even_have_one_of_each_gets_nothing() -> None:
+    limits = SizeLimits((4.0,), (2.0,), (5.0,))
+    assert fastest(MODEL, limits) is None
+    assert fastest_on_grid(MODEL, limits) is None
+    assert on_the_way(MODEL, limits) == []

@@ -11,12 +11,9 @@ from statistics import mean
 import pytest
 from click.testing import CliRunner
 
-from freetrain.cli.main import cli
-from freetrain.policies.dltap import experiment as dltap
-from freetrain.policies.experiment import COLUMNS, Experiment, MethodFigures, interval
-from freetrain.policies.gadget import experiment as gadget
-from freetrain.policies.smd import experiment as smd
-from freetrain.policies.synergy import experiment as synergy
+from benchmarks.experiments import dltap, gadget, smd, synergy
+from benchmarks.experiments.__main__ import main
+from benchmarks.experiments.comparing import COLUMNS, Experiment, MethodFigures, interval
 
 
 def test_an_interval_is_students() -> None:
@@ -56,8 +53,7 @@ def test_there_is_no_verdict_within_the_interval(
 
 
 def test_dltap_separates_fewer_pairs_than_kubernetes_and_packing_still_fewer() -> None:
-    document = json.loads(CliRunner().invoke(cli, ["bench", "dltap", "--seeds", "2", "--json"]).stdout)
-    assert document["format"] == "freetrain-bench/1"
+    document = json.loads(CliRunner().invoke(main, ["dltap", "--seeds", "2", "--json"]).stdout)
     assert document["columns"] == list(COLUMNS)
     assert len(document["rows"]) == 20
     ratios = {(row[0], row[2], row[3]): row[6] for row in document["rows"]}
@@ -115,11 +111,11 @@ def test_trainings_are_done_sooner_with_tune_than_with_shares_and_later_where_al
 def test_the_command_prints_a_table_and_its_notes(monkeypatch: pytest.MonkeyPatch) -> None:
     figures = [MethodFigures("here", "work", {"DLTAP": 2.0, "packing": 1.0, "alone": 1.0})]
     monkeypatch.setattr(dltap, "EXPERIMENT", replace(dltap.EXPERIMENT, run=lambda seed: figures))
-    shown = CliRunner().invoke(cli, ["bench", "dltap", "--seeds", "1"])
+    shown = CliRunner().invoke(main, ["dltap", "--seeds", "1"])
     assert "here" in shown.stdout
     assert "alone" not in shown.stdout
     assert "leaf-aware is freetrain's" in shown.stdout
-    assert CliRunner().invoke(cli, ["bench", "freetrain"]).exit_code == 2
+    assert CliRunner().invoke(main, ["freetrain"]).exit_code == 2
 
 
 def test_ctrl_c_prints_the_table_of_the_seeds_that_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,6 +125,6 @@ def test_ctrl_c_prints_the_table_of_the_seeds_that_are_done(monkeypatch: pytest.
         return [MethodFigures("here", "work", {"ours": 1.0 + seed, "theirs": 1.0})]
 
     monkeypatch.setattr(dltap, "EXPERIMENT", Experiment("Interrupted", run, (("ours", "theirs"),), ()))
-    document = json.loads(CliRunner().invoke(cli, ["bench", "dltap", "--json"]).stdout)
+    document = json.loads(CliRunner().invoke(main, ["dltap", "--json"]).stdout)
     assert document["rows"][0][4] == 2.0
     assert " 3 seeds; " in document["notes"][0]
