@@ -251,8 +251,7 @@ def _moved(counts: Counts, row: int, giver: int | None, column: int) -> Counts:
 def _explain_aims(row: int, problem: Problem, decision: Decision) -> Iterator[str]:
     trainer = problem.trainers[row]
     aim = read_aim(problem.objective)
-    sentence = _of_deadline(trainer, problem, aim.deadlines)
-    if sentence:
+    if sentence := _of_deadline(trainer, problem, aim.deadlines):
         yield sentence
     in_a_hurry = [trainer.id for trainer in problem.trainers if aim.deadlines and _nodes_needed(trainer, problem)]
     if in_a_hurry:

@@ -305,15 +305,17 @@ class Lab:
             }
             for name, launch in launches.items():
                 launch.finish(f"{self._layout.node(name) / 'slurmd.log'}")
-        # The program of newer ones ends a moment before the daemon is in its directory, by which it is known.
         if not wait_until(lambda: not self._absent(names), _READY_S):
             name = self._absent(names)[0]
             raise failed(f"slurmd-{name}", f"{self._layout.node(name) / 'slurmd.log'}")
 
     def _absent(self, names: Sequence[str]) -> list[str]:
-        """Nodes without a slurmd."""
-        there = {process.node for process in self._running("slurmd")}
-        return [name for name in names if name not in there]
+        """Nodes without a slurmd that has written its pid file."""
+        # On its way into the background slurmd is two processes that end, one after the other: only the third one
+        # writes its pid.
+        pids = {str(process.pid) for process in self._running("slurmd")}
+        files = {name: self._layout.node(name) / "slurmd.pid" for name in names}
+        return [name for name, file in files.items() if not file.exists() or file.read_text().strip() not in pids]
 
     def _stop(self, name: str) -> None:
         """Let a daemon end by itself; kill it if that takes too long."""
