@@ -1,4 +1,4 @@
-"""What extending.md, facts.md and slurm.md of docs/developers show, as it stands there: recipes, ways to Slurm."""
+"""What extending, keys, facts and slurm of docs/developers show, as it stands there: recipes, ways to Slurm."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGES = "".join((ROOT / f"docs/developers/{name}.md").read_text() for name in ("extending", "facts", "slurm"))
+PAGES = "".join(
+    (ROOT / f"docs/developers/{name}.md").read_text() for name in ("extending", "keys", "facts", "slurm")
+)
 FILES = {name: text for text, name in re.findall(r"```python\n(# (\S+)\n.*?)```", PAGES, re.DOTALL)}
 
 

@@ -137,7 +137,7 @@ def _wrapped(text: str, before: str = "") -> str:
 _BEGIN = "---- Made by python -m freetrain.config, of freetrain/slurm/tags.py and freetrain/core/bounds.py "
 _END = "---- Written by hand again "
 _BLOCK = re.compile(f"^{re.escape(_BEGIN)}-*\n.*?^{re.escape(_END)}", re.MULTILINE | re.DOTALL)
-_ROWS = re.compile(r"(^\| `\w+` \| .* \|\n)+", re.MULTILINE)
+_ROWS = re.compile(r"(^\| `\w+` \|.*\|\n)+", re.MULTILINE)
 _LUA_WIDTH = 119
 
 _BOUNDS = {
@@ -161,7 +161,8 @@ def with_grammar(script: str) -> str:
 
 def with_key_table(page: str) -> str:
     """The text of docs/users/tag.md with the keys as they are now."""
-    return _ROWS.sub(lambda _: "".join(f"| `{name}` | {key.meaning} |\n" for name, key in KEYS.items()), page, 1)
+    rows = (f"| `{name}` | {key.only or ''} | {key.meaning} |\n" for name, key in KEYS.items())
+    return _ROWS.sub(lambda _: "".join(rows), page, 1)
 
 
 def _lua_bound(bound: Bound) -> str:
