@@ -66,7 +66,7 @@ class AppliesTo(StrEnum):
     """Places that a verdict concerns."""
 
     IDLE = "idle"
-    """Places that are not lent."""
+    """Places that are not lent; those that are stay on offer, and may go to another trainer."""
     LENT = "lent"
     BOTH = "both"
 
@@ -141,7 +141,7 @@ class NodeVerdict:
     Attributes:
         find: function of the offers so far that returns: node or place that is not lent → why.
         ends_when: sentence on what would change it, in which ``{node}`` stands for the node.
-        freezes: whether a place that is lent stays so, and is not lent again; else its fragment leaves.
+        freezes: whether a lent place stays with its trainer, and is not lent again; else its fragment leaves.
     """
 
     name: str

@@ -33,7 +33,7 @@ _PAUSE, _DRAINS, _HEEDED = "pause.json", "drains.json", "drains.heeded"
 _WHETHER_PAUSED, _WHAT_IS_DRAINED = "whether lending is paused", "what is drained"
 # A restart of the machine empties /run, where the other stop file is, but not this one's directory.
 LASTING = "/etc/freetrain/STOP"
-_T = TypeVar("_T")
+_FileReader = Callable[[str, Callable[[], Any]], Any]
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
@@ -172,12 +172,14 @@ def read_orders(state: State, now_s: float) -> SiteOrders:
     Raises:
         StateError: one of the files cannot be read or understood.
     """
-    directory = Path(state.directory)
-    return _orders(state, now_s, read_pause(directory, now_s), read_drains(directory, now_s))
+    return _orders(state, now_s, lambda _what, read: read())
 
 
-def _orders(state: State, now_s: float, pause: Pause | None, drains: Iterable[Drain]) -> SiteOrders:
-    stop_file = stop_file_there(state)
+def _orders(state: State, now_s: float, read_file: _FileReader) -> SiteOrders:
+    """The orders, each file of them read by ``read_file``, which is given what it says and the function for it."""
+    directory, stop_file = Path(state.directory), stop_file_there(state)
+    pause = read_file(_WHETHER_PAUSED, lambda: read_pause(directory, now_s))
+    drains = read_file(_WHAT_IS_DRAINED, lambda: read_drains(directory, now_s)) or ()
     return SiteOrders(
         stopped=f"stopped by {stop_file}" if stop_file else "",
         paused=pause.sentence if pause else "",
@@ -199,20 +201,18 @@ class OrdersReader:
     def read(self, state: State, now_s: float) -> SiteOrders:
         """Read the orders of the site that count now."""
         # Read first: drains that change in between are then not taken for heeded yet.
-        directory = Path(state.directory)
         try:
-            drains_text = (directory / _DRAINS).read_bytes()
+            drains_text = (Path(state.directory) / _DRAINS).read_bytes()
         except OSError:
             drains_text = None
         pause_before = self._last_read.get(_WHETHER_PAUSED)
-        pause = self._read_or_keep(_WHETHER_PAUSED, lambda: read_pause(directory, now_s))
-        drains = self._read_or_keep(_WHAT_IS_DRAINED, lambda: read_drains(directory, now_s)) or ()
+        orders, pause = _orders(state, now_s, self._read_or_keep), self._last_read.get(_WHETHER_PAUSED)
         self._drains_text = None if self._problems.exists(_WHAT_IS_DRAINED) else drains_text
         if pause != pause_before:
             log.info("nothing more is lent: %s", pause.sentence) if pause else log.info("the pause has ended")
-        return _orders(state, now_s, pause, drains)
+        return orders
 
-    def _read_or_keep(self, what: str, read: Callable[[], _T]) -> _T | None:
+    def _read_or_keep(self, what: str, read: Callable[[], Any]) -> Any:
         """Read a file, or keep what was read of it before where it is damaged, which is logged once."""
         problem = ""
         try:

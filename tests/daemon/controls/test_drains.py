@@ -13,11 +13,13 @@ from freetrain.daemon.controls.site_orders import (
     are_heeded,
     changing,
     read_drains,
+    read_orders,
     reasons,
     without,
 )
 from freetrain.errors import StateError
 from freetrain.lending.facts import SiteOrders
+from freetrain.lending.node_verdicts import NODE_VERDICTS
 from tests.daemon.conftest import StartDaemon
 from tests.daemon.fake_slurm import FakeSlurm
 
@@ -94,6 +96,11 @@ def test_the_daemon_says_when_it_has_heeded_what_is_drained_now(tmp_path: Path) 
     assert are_heeded(tmp_path)
     keep(tmp_path, drain("n2"))
     assert not are_heeded(tmp_path)
+
+
+def test_each_order_that_keeps_nodes_off_has_its_verdict(tmp_path: Path) -> None:
+    kept_off = read_orders(State(directory=str(tmp_path)), NOW_S).kept_off
+    assert kept_off.keys() <= {verdict.name for verdict in NODE_VERDICTS}
 
 
 def test_the_file_is_one_that_people_can_read(tmp_path: Path) -> None:
