@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -30,9 +30,11 @@ from freetrain.lending.node_verdicts import (
     NOT_COMPETING,
     NodeContext,
     Offers,
+    bars_of_left_alone,
     bars_of_slow,
     cut_tasks,
     judge_nodes,
+    left_alone,
 )
 from freetrain.lending.rooms import LentParts, Rooms, crowded_out, find_rooms, without_claims
 from freetrain.lending.rules import NodeRules, Rules
@@ -223,19 +225,21 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     offers = judge_nodes(context)
 
     # Before the eligible nodes are found: what a trainer does not get must not be dealt to it.
+    left = left_alone(offers, context)
     bars = _merged(
         bars_of_limits(memory.limits, facts, nodes),
         bars_of_slow(offers, context),
         memory.suspects.bars(facts),
+        bars_of_left_alone(left, context),
     )
-    facts = _with_bars(facts, bars)
+    facts = _beside(_with_bars(facts, bars), left)
     tasks = find_tasks(facts.requests, offers.offered, rooms, facts.snapshot)
     selection = _select(facts, offers, tasks, rules)
     competing = {request.id for request in selection.competing}
     offers = NOT_COMPETING.applied(offers, replace(context, competing=competing))
     # In a pause nothing changes hands: who has nodes keeps them.
     offered = () if facts.orders.paused else offers.offered
-    allotment = allot(facts, offered, selection.competing, memory.declined, rules, tasks)
+    allotment = allot(facts, offered, selection.competing, memory.declined, rules, tasks, left)
     # A job whose nodes fragments are still leaving is not blamed for the wait: it counts as able to start later.
     still_held = _still_held(facts, shadow, memory)
     at_fault = [
@@ -284,6 +288,19 @@ def _with_bars(facts: Facts, bars: Mapping[str, Bar]) -> Facts:
             request = replace(request, needs=replace(request.needs, excluded=excluded))
         requests.append(request)
     return replace(facts, requests=tuple(requests))
+
+
+def _beside(facts: Facts, left: Sequence[Fragment]) -> Facts:
+    """The facts, in which trainers ask for as many nodes less as they have on nodes that are left alone."""
+    counts = Counter(fragment.trainer for fragment in left)
+    requests = []
+    for request in facts.requests:
+        trainer, most = request.trainer, request.trainer.most_nodes - counts[request.id]
+        if counts[request.id] and trainer.can_run and most > 0:
+            trainer = replace(trainer, min_nodes=max(1, trainer.min_nodes - counts[request.id]), max_nodes=most)
+            request = replace(request, trainer=trainer)
+        requests.append(request)
+    return replace(facts, requests=tuple(requests)) if counts else facts
 
 
 def _still_held(facts: Facts, shadow: Shadow, memory: Memory) -> set[str]:

@@ -194,7 +194,7 @@ class TrainerRun:
         self._resize(left)
 
     def evict(self, nodes: set[str], now_s: float, was_known: bool = False) -> None:
-        """Lose nodes to the site's own jobs; ``was_known``: it has saved before, where that costs less."""
+        """Lose nodes unasked, mostly to jobs; ``was_known``: it has saved before, where that costs less."""
         self.settle(now_s)
         self.evicted_nodes += len(nodes)
         self._drop_booting(nodes)

@@ -321,8 +321,10 @@ def test_a_look_at_the_same_jobs_searches_for_none_of_them_anew() -> None:
 def test_until_its_next_change_time_alone_changes_nothing(found: list[Snapshot], share: float) -> None:
     queue, rules, first = FragmentQueue("freetrain"), BackfillRules(window_s=1500.0), found[0]
     shadow = find_shadow(first, queue, frozenset(), {}, rules)
-    # A job that is a second before its limit, or beyond it, may end any second.
-    later_s = first.time_s + share * max(0.0, min(shadow.changes_s - first.time_s, 3600.0) - 1.001)
+    # A job that is a second before its limit, or beyond it, may end any second: that would be an event.
+    ends_s = [job.end_s for job in first.jobs if job.end_s is not None and job.end_s > first.time_s]
+    until_s = min(shadow.changes_s, first.time_s + 3600.0, *ends_s)
+    later_s = first.time_s + share * max(0.0, until_s - first.time_s - 1.001)
     later = find_shadow(replace(first, time_s=later_s), queue, frozenset(), {}, rules)
     assert later.kept == shadow.kept
     # What starts now ends later the later that is, and so do the plans behind it.

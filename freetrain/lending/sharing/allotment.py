@@ -16,6 +16,7 @@ from freetrain.core.amounts import Amount
 from freetrain.core.classes import NodeClass
 from freetrain.core.data_wait import NewPart, SharedNode, WaitProfile
 from freetrain.core.deadlines import deadline_rates_of
+from freetrain.core.fragment import Fragment
 from freetrain.core.grouping import grouped
 from freetrain.core.needs import has_gpus
 from freetrain.core.node import Nodes
@@ -28,7 +29,7 @@ from freetrain.core.value import distinct_tables
 from freetrain.lending.facts import Facts, Request
 from freetrain.lending.rooms import Rooms
 from freetrain.lending.rules import Rules
-from freetrain.lending.sharing.claimants import Tasks, claimants_of, shares_of, with_settled
+from freetrain.lending.sharing.claimants import Tasks, capped_beside, claimants_of, shares_of, with_settled
 from freetrain.lending.sharing.claims import Claimant, Deal, Shares
 from freetrain.lending.sharing.dealing import deal
 from freetrain.lending.sharing.kinds import keep_to_kinds
@@ -171,8 +172,9 @@ def allot(
     declined: DeclinedNodes,
     rules: Rules,
     tasks: Tasks,
+    left_alone: Sequence[Fragment] = (),
 ) -> Allotment:
-    """Deal the offered places.
+    """Deal the offered places; fragments that are left alone count in the limits.
 
     A claimant that declined nodes is dealt what it took, and more only from what the others leave. Otherwise its
     share would lie idle at each look, although others could use it.
@@ -186,7 +188,8 @@ def allot(
     claimants = keep_to_kinds(claimants, competing, offered, facts.snapshot, tasks)
     claimants = with_settled(claimants, facts, offered, rules.nodes)
     partition_nodes = len(rules.nodes.queue.among(facts.snapshot.partitions).nodes)
-    shares = shares_of(claimants, facts.used_hours, partition_nodes, sharing)
+    beside = capped_beside(left_alone, facts.request, sharing)
+    shares = shares_of(claimants, facts.used_hours, partition_nodes, sharing, beside)
     declined = _still_valid(declined, claimants, now_s)
     # One claimant alone takes nodes from nobody, so it may change its mind at each look.
     most = {key: answer.took for key, answer in declined.items()} if len(claimants) > 1 else {}

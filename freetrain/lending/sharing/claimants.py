@@ -9,11 +9,12 @@ Tasks that are soon over keep their places, so that no task is ended for another
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import chain, zip_longest
+from types import MappingProxyType
 
 from freetrain.core.amounts import Amount, times_in
 from freetrain.core.cluster import Snapshot
@@ -279,8 +280,20 @@ def tilts(hours: Mapping[str, float], nodes: int, half_life_s: float) -> Mapping
     return {name: max(LEAST_TILT, round(tilt * _STEPS) / _STEPS) for name, tilt in exact.items()}
 
 
+def capped_beside(
+    fragments: Iterable[Fragment], request: Mapping[str, Request], sharing: SharingRules
+) -> Mapping[str, int]:
+    """Limit → the number of these fragments that count in it."""
+    own = (request[fragment.trainer] for fragment in fragments if fragment.trainer in request)
+    return Counter(chain.from_iterable(_capped_by(owner, sharing) for owner in own))
+
+
 def shares_of(
-    claimants: Iterable[Claimant], hours: Mapping[str, float], nodes: int, sharing: SharingRules
+    claimants: Iterable[Claimant],
+    hours: Mapping[str, float],
+    nodes: int,
+    sharing: SharingRules,
+    beside: Mapping[str, int] = MappingProxyType({}),
 ) -> Shares:
     """Weights, past use and limits of the claimants."""
     users_of: defaultdict[str, set[str]] = defaultdict(set)
@@ -298,8 +311,9 @@ def shares_of(
             granted = dict.fromkeys(alike, 1.0)
         tilt = tilts({member: used[member] / granted[member] for member in alike}, nodes, sharing.half_life_s)
         weight.update({member: granted[member] * tilt[member] for member in alike})
+    most = {"user": sharing.most_nodes_per_user, "account": sharing.most_nodes_per_account}
     caps = {
-        name: sharing.most_nodes_per_user if name.startswith("user ") else sharing.most_nodes_per_account
+        name: max(0, most[name.partition(" ")[0]] - beside.get(name, 0))
         for claimant in claimants
         for name in claimant.capped_by
     }
