@@ -30,7 +30,6 @@ from freetrain.lending.node_verdicts import (
     NOT_COMPETING,
     NodeContext,
     Offers,
-    bars_of_left_alone,
     bars_of_slow,
     cut_tasks,
     judge_nodes,
@@ -230,7 +229,7 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
         bars_of_limits(memory.limits, facts, nodes),
         bars_of_slow(offers, context),
         memory.suspects.bars(facts),
-        bars_of_left_alone(left, context),
+        _bars_of_left_alone(left, facts, nodes),
     )
     facts = _beside(_with_bars(facts, bars), left)
     tasks = find_tasks(facts.requests, offers.offered, rooms, facts.snapshot)
@@ -288,6 +287,13 @@ def _with_bars(facts: Facts, bars: Mapping[str, Bar]) -> Facts:
             request = replace(request, needs=replace(request.needs, excluded=excluded))
         requests.append(request)
     return replace(facts, requests=tuple(requests))
+
+
+def _bars_of_left_alone(left: Sequence[Fragment], facts: Facts, rules: NodeRules) -> Mapping[str, Bar]:
+    """Trainers that have as many nodes as they can use on those that are left alone: they get no other."""
+    places, counts = rules.queue.among(facts.snapshot.partitions).nodes, Counter(part.trainer for part in left)
+    bar = Bar(places, "Slurm says nothing certain of its nodes, so nothing is done with them")
+    return {id_: bar for id_, own in facts.request.items() if 0 < counts[id_] >= own.trainer.most_nodes}
 
 
 def _beside(facts: Facts, left: Sequence[Fragment]) -> Facts:

@@ -321,8 +321,6 @@ def _in_reserve(offers: Offers, context: NodeContext) -> WhyNot:
     if rules.most_nodes:
         beside = {fragment.node for fragment in left_alone(offers, context)}
         allowed = min(allowed, max(0, rules.most_nodes - len(beside)))
-    if allowed >= len(until_s):
-        return {}
     held = {offer.node for offer in offers.offered if offer.holder is not None}
     order = sorted(until_s, key=lambda name: (name not in held, -(until_s[name] or inf)))
     return dict.fromkeys(order[allowed:], "kept in reserve for the site")
@@ -337,17 +335,8 @@ def left_alone(offers: Offers, context: NodeContext) -> Sequence[Fragment]:
         return ()
     judged = offers.due.keys() | {offer.name for offer in offers.offered}
     down = {node.name for node in context.snapshot.nodes if node.state is NodeState.DOWN}
-    going_on = (fragment for fragment in context.facts.fragments if fragment.goes_on and fragment.node not in down)
-    return [fragment for fragment in going_on if context.nodes.place_of(fragment) not in judged]
-
-
-def bars_of_left_alone(left: Sequence[Fragment], context: NodeContext) -> Mapping[str, Bar]:
-    """Trainers that have as many nodes as they can use on those that are left alone: they get no other."""
-    places = context.nodes.queue.among(context.snapshot.partitions).nodes
-    why = "Slurm says nothing certain of its nodes, so nothing is done with them"
-    counts, request = Counter(fragment.trainer for fragment in left), context.facts.request
-    full = (id_ for id_, count in counts.items() if id_ in request and request[id_].trainer.most_nodes <= count)
-    return {id_: Bar(places, why) for id_ in full}
+    lent = (fragment for fragment in context.facts.fragments if fragment.goes_on and fragment.node not in down)
+    return [fragment for fragment in lent if context.nodes.place_of(fragment) not in judged]
 
 
 def _idle(offers: Offers) -> Iterator[str]:
