@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -27,7 +28,10 @@ def module_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-MODULES = {module_of(path): ast.parse(path.read_text()) for path in PACKAGE.rglob("*.py")}
+# Not when the file is imported: each worker collects all tests.
+@cache
+def modules() -> dict[str, ast.Module]:
+    return {module_of(path): ast.parse(path.read_text()) for path in PACKAGE.rglob("*.py")}
 
 
 def imported_by(tree: ast.Module) -> Iterator[str]:
@@ -35,18 +39,18 @@ def imported_by(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
             names = (f"{node.module}.{alias.name}" for alias in node.names)
-            yield from (name if name in MODULES else node.module for name in names)
+            yield from (name if name in modules() else node.module for name in names)
 
 
 def test_no_files_import_each_other_in_a_circle() -> None:
     # The package itself hands on the client, which imports the package's version.
-    graph = {name: {*imported_by(tree)} & MODULES.keys() for name, tree in MODULES.items() if name != "freetrain"}
+    graph = {name: {*imported_by(tree)} & modules().keys() for name, tree in modules().items() if name != "freetrain"}
     assert len(list(TopologicalSorter(graph).static_order())) >= len(graph)
 
 
 def test_the_name_of_a_type_is_given_once() -> None:
     defined = defaultdict(list)
-    for module, tree in MODULES.items():
+    for module, tree in modules().items():
         for node in tree.body:
             if isinstance(node, ast.ClassDef):
                 defined[node.name.lstrip("_")].append(module)
@@ -66,7 +70,7 @@ def test_docstrings_begin_with_what_the_thing_is() -> None:
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     found = [
         f"{module}: {text.splitlines()[0]}"
-        for module, tree in MODULES.items()
+        for module, tree in modules().items()
         for node in ast.walk(tree)
         if isinstance(node, documented) and (text := ast.get_docstring(node)) and text.split()[0] in RELATIVE
     ]
