@@ -1,8 +1,8 @@
 """Experiments on made-up, seeded trainings: what a system gains over each baseline, with an interval.
 
-Each system has a file with an ``EXPERIMENT``. All compare seed by seed: the same trainings
-are decided by the system and by the baseline, and the ratio of the figures is averaged over seeds. Where its
-interval contains 1 no difference was seen, and there is no verdict.
+Each system has a file with an ``EXPERIMENT``. All compare seed by seed: the same trainings are decided by the
+system and by the baseline, and the ratio of the figures is averaged over seeds. Where its interval contains 1 no
+difference was seen, and there is no verdict.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TableCell = str | int | float
 
 @dataclass(frozen=True, slots=True)
 class ResultTable:
-    """MethodFigures of an experiment."""
+    """The table of an experiment: a row for each comparison of two methods."""
 
     title: str
     columns: tuple[str, ...]

@@ -18,8 +18,6 @@ from benchmarks.experiments.comparing import Experiment, MethodFigures
 from freetrain.policies.dltap import aggregation_score
 
 Whole = NDArray[np.int64]
-
-
 TaskAmounts = NDArray[np.float64]
 
 
@@ -93,12 +91,8 @@ class Weights:
 
 KUBERNETES = Weights()
 """Weights of the scheduler that DLTAP was built into, without DLTAP."""
-
-
 PAPER = Weights(aggregation=1)
 """Weights of DLTAP as published."""
-
-
 LEAF_AWARE = Weights(aggregation=5, leaf=5, all_are_peers=True)
 """Weights that bring tasks near each other: on one node, else on one leaf."""
 

@@ -291,7 +291,8 @@ def _with_bars(facts: Facts, bars: Mapping[str, Bar]) -> Facts:
 
 def _bars_of_left_alone(left: Sequence[Fragment], facts: Facts, rules: NodeRules) -> Mapping[str, Bar]:
     """Trainers that have as many nodes as they can use on those that are left alone: they get no other."""
-    places, counts = rules.queue.among(facts.snapshot.partitions).nodes, Counter(part.trainer for part in left)
+    places = rules.queue.among(facts.snapshot.partitions).nodes
+    counts = Counter(fragment.trainer for fragment in left)
     bar = Bar(places, "Slurm says nothing certain of its nodes, so nothing is done with them")
     return {id_: bar for id_, own in facts.request.items() if 0 < counts[id_] >= own.trainer.most_nodes}
 

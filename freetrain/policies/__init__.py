@@ -8,10 +8,10 @@ A decision goes through three stages (``stages.py``), each chosen by name (``reg
 - a *finisher* gives the CPUs and memory of new parts of shared nodes.
 
 The other systems: ``gadget/`` (policy, links, placer), ``smd.py`` (policy, parameter servers), ``synergy.py``
-(finishers), ``dltap.py`` (placer). Policies that weigh sizes by a value of
-their own share ``aiming.py`` (what of the objective they heed), ``needs.py`` (what they have to know, and what is
-assumed), ``ageing.py`` (turns, so that no training waits for ever) and ``spread.py`` (from values to nodes of each
-class). ``binary_programme.py`` asks HiGHS for small 0-1 programmes.
+(finishers), ``dltap.py`` (placer). Policies that weigh sizes by a value of their own share ``aiming.py`` (what of
+the objective they heed), ``needs.py`` (what they have to know, and what is assumed), ``ageing.py`` (turns, so that
+no training waits for ever) and ``spread.py`` (from values to nodes of each class). ``binary_programme.py`` asks
+HiGHS for small 0-1 programmes.
 """
 
 from __future__ import annotations
