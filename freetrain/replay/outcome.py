@@ -67,8 +67,8 @@ class ReplayOutcome:
     leaf_bytes: Annotated[
         float | None, "bytes of gradients that went from leaf to leaf, of trainers of which they are known"
     ]
-    evictions: Annotated[int, "times a node was taken from a trainer for one of the site's jobs, or failed"]
-    forced_rescales: Annotated[int, "times a trainer paid for evictions (several nodes at once count once)"]
+    evictions: Annotated[int, "nodes taken from trainers for the site's jobs, or because they failed"]
+    forced_rescales: Annotated[int, "times a trainer paid for an eviction or the end of a time limit"]
     rescales: Annotated[int, "times a trainer paid for a change of size that freetrain decided"]
     starts: Annotated[int, "times a trainer started from nothing"]
     eviction_lost_s: Annotated[

@@ -194,9 +194,13 @@ class TrainerRun:
         self._resize(left)
 
     def evict(self, nodes: set[str], now_s: float, was_known: bool = False) -> None:
-        """Lose nodes unasked, mostly to jobs; ``was_known``: it has saved before, where that costs less."""
-        self.settle(now_s)
+        """Lose nodes to jobs, or since they fail; ``was_known``: it has saved before, where that costs less."""
         self.evicted_nodes += len(nodes)
+        self.lose_unasked(nodes, now_s, was_known)
+
+    def lose_unasked(self, nodes: set[str], now_s: float, was_known: bool = False) -> None:
+        """Lose nodes that nobody may have taken: a time limit ends, too."""
+        self.settle(now_s)
         self._drop_booting(nodes)
         # What boots has not trained yet, and costs nothing to lose.
         nodes = nodes & self.nodes

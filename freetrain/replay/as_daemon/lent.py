@@ -263,9 +263,9 @@ class LentNodes:
         # A training is hurt once, however many of its nodes go at this instant.
         for trainer, fragments in of_trainer.items():
             run = self._runs[trainer]
-            lose = run.shrink if end is End.RELEASED else run.evict
-            if training := set(map(self._place_of, fragments)) & run.nodes:
-                lose(training, now_s)
+            lose = {End.RELEASED: run.shrink, End.TIMED_OUT: run.lose_unasked}.get(end, run.evict)
+            # A node that boots does not train yet, and is taken all the same.
+            lose(set(map(self._place_of, fragments)), now_s)
             for fragment in fragments:
                 self._leave(fragment, end, gone_s)
 

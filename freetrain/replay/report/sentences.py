@@ -113,10 +113,10 @@ def _felt(site: SiteOutcome) -> FigureLine:
 
 
 def _lost(shown: ReplayOutcome, duration_s: float) -> str:
-    a_day = f" ({number(shown.evictions / duration_s * _DAY_S)} nodes a day)" if duration_s >= 2 * _DAY_S else ""
+    a_day = f" ({number(shown.evictions / duration_s * _DAY_S)} a day)" if duration_s >= 2 * _DAY_S else ""
     return (
-        f"to {count(shown.forced_rescales, 'eviction')} of {count(shown.evictions, 'node')}{a_day}, "
-        f"{count(shown.rescales, 'rescale')} and {count(shown.starts, 'start')}"
+        f"to {count(shown.forced_rescales, 'forced rescale')}, {count(shown.rescales, 'other')} and "
+        f"{count(shown.starts, 'start')}; {count(shown.evictions, 'node')} taken back{a_day}"
     )
 
 

@@ -54,7 +54,7 @@ def daemon_beside_holes(daemon: ReplayOutcome, allowed: ReplayOutcome) -> Iterat
         ("node-hours trained", lambda out: amount(out.useful_node_hours, idle)),
         ("samples", lambda out: large(out.samples)),
         ("nodes taken back", lambda out: number(out.evictions)),
-        ("in so many evictions", lambda out: number(out.forced_rescales)),
+        ("forced rescales", lambda out: number(out.forced_rescales)),
         ("rescales", lambda out: number(out.rescales)),
         ("starts", lambda out: number(out.starts)),
     )

@@ -132,6 +132,7 @@ def test_a_node_that_is_taken_while_it_boots_never_trains() -> None:
     at(lent, 8.0, 10.0)
     assert run.nodes == set()
     assert run.losses == {}
+    assert run.evicted_nodes == 1
 
 
 def test_a_fragment_ends_at_its_limit_as_it_was_set_last() -> None:
@@ -144,6 +145,7 @@ def test_a_fragment_ends_at_its_limit_as_it_was_set_last() -> None:
     assert run.nodes == set()
     at(lent, 151.0)
     assert [fragment.end for fragment in lent.ended] == [End.TIMED_OUT]
+    assert (run.losses[Loss.EVICTION], run.evicted_nodes) == (1, 0), "no job took the node"
 
 
 def test_when_a_training_is_complete_its_nodes_are_free() -> None:

@@ -65,10 +65,10 @@ def test_the_key_figures_are_the_daemons_with_what_holes_allow_and_the_site_feel
     assert said["of the site’s jobs met fragments"] == ("25.0 %", "10 of 40 jobs that started on idle nodes")
 
 
-def test_evictions_are_told_from_the_nodes_that_they_took(study: Study) -> None:
+def test_forced_rescales_are_distinguished_from_the_nodes_that_were_taken_back(study: Study) -> None:
     lost = next(tile for tile in tiles(study, "speedup") if tile.name == "of lent time lost")
     assert plain(lost.value) == "20.0 %"
-    assert plain(lost.meaning) == "to 30 evictions of 90 nodes, 5 rescales and 1 start"
+    assert plain(lost.meaning) == "to 30 forced rescales, 5 others and 1 start; 90 nodes taken back"
 
 
 def test_the_parts_of_idle_time_make_a_whole_and_are_rounded_alike(daemon_report: ReportInput) -> None:
