@@ -20,6 +20,9 @@ _LIMITS_EVERY_S = 30.0
 """``PERIODIC_TIMEOUT`` in ``src/slurmctld/controller.c`` of Slurm 22.05."""
 
 
+_Lose = Callable[[set[str], float], None]
+
+
 @dataclass(frozen=True, slots=True)
 class Wakes:
     """Seconds until a look knows what has happened, as measured on virtual sites of 16 nodes.
@@ -263,7 +266,8 @@ class LentNodes:
         # A training is hurt once, however many of its nodes go at this instant.
         for trainer, fragments in of_trainer.items():
             run = self._runs[trainer]
-            lose = {End.RELEASED: run.shrink, End.TIMED_OUT: run.lose_unasked}.get(end, run.evict)
+            ways: Mapping[End, _Lose] = {End.RELEASED: run.shrink, End.TIMED_OUT: run.lose_unasked}
+            lose = ways.get(end, run.evict)
             # A node that boots does not train yet, and is taken all the same.
             lose(set(map(self._place_of, fragments)), now_s)
             for fragment in fragments:
