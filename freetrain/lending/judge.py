@@ -212,14 +212,17 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     rules = _with_horizon(rules, memory)
     shadow = shadow_of(facts, nodes, memory.sightings, lent, memory.shadow)
     memory = memory.with_harm(facts, shadow, rules)
-    slow = memory.leaving.slow(facts, rules.harm.delay_s)
     back_off = find_back_off(memory.meter.harms, memory.evicted_s, memory.lost, now_s, rules.harm)
     backing_off = back_off.sentence if back_off else ""
+    slow = memory.leaving.slow(facts, rules.harm.delay_s)
 
     rooms, claimed = without_claims(rooms, shadow)
     crowded = crowded_out(facts, lent, nodes.queue)
     # A fragment that was crowded out says nothing against its node, which need not rest.
     late = [fragment for fragment in _not_started(facts, rules) if fragment not in crowded]
+    at_fault = [
+        fragment for fragment in late if cause_of_wait(facts.snapshot.job.get(fragment.job)) is CauseOf.NODE
+    ]
     context = NodeContext(facts, memory, shadow, nodes, rooms, claimed, backing_off, crowded, late, slow)
     offers = judge_nodes(context)
 
@@ -241,9 +244,6 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     allotment = allot(facts, offered, selection.competing, memory.declined, rules, tasks, left)
     # A job whose nodes fragments are still leaving is not blamed for the wait: it counts as able to start later.
     still_held = _still_held(facts, shadow, memory)
-    at_fault = [
-        fragment for fragment in late if cause_of_wait(facts.snapshot.job.get(fragment.job)) is CauseOf.NODE
-    ]
     seen = memory.sightings.with_fitting(shadow, still_held).with_start_timeouts(at_fault, now_s, rules.rests_s)
     names = {place.name for place in offers.offered}
     planned_stays = memory.planned_stays.after(now_s, names, offers.until_s, rules.horizon_s)
