@@ -39,7 +39,7 @@ from freetrain.lending.rooms import LentParts, Rooms, crowded_out, find_rooms, w
 from freetrain.lending.rules import NodeRules, Rules
 from freetrain.lending.shadow import NO_SHADOW, PlansCompared, Shadow, compare_plans, find_shadow
 from freetrain.lending.sharing.allotment import Allotment, allot, shared_nodes
-from freetrain.lending.sharing.claimants import LeftOut, Selection, Tasks, find_tasks, select
+from freetrain.lending.sharing.claimants import LeftOut, Selection, find_tasks, select
 from freetrain.lending.sharing.kinds import ask_by_kind
 from freetrain.lending.sightings import Sightings
 from freetrain.lending.stays import idle_for_the_site
@@ -220,9 +220,6 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     crowded = crowded_out(facts, lent, nodes.queue)
     # A fragment that was crowded out says nothing against its node, which need not rest.
     late = [fragment for fragment in _not_started(facts, rules) if fragment not in crowded]
-    at_fault = [
-        fragment for fragment in late if cause_of_wait(facts.snapshot.job.get(fragment.job)) is CauseOf.NODE
-    ]
     context = NodeContext(facts, memory, shadow, nodes, rooms, claimed, backing_off, crowded, late, slow)
     offers = judge_nodes(context)
 
@@ -236,7 +233,7 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     )
     facts = _beside(_with_bars(facts, bars), left)
     tasks = find_tasks(facts.requests, offers.offered, rooms, facts.snapshot)
-    selection = _select(facts, offers, tasks, rules)
+    selection = _select(facts, offers, tasks.reach(facts.requests, offers.held), rules)
     competing = {request.id for request in selection.competing}
     offers = NOT_COMPETING.applied(offers, replace(context, competing=competing))
     # In a pause nothing changes hands: who has nodes keeps them.
@@ -244,6 +241,9 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     allotment = allot(facts, offered, selection.competing, memory.declined, rules, tasks, left)
     # A job whose nodes fragments are still leaving is not blamed for the wait: it counts as able to start later.
     still_held = _still_held(facts, shadow, memory)
+    at_fault = [
+        fragment for fragment in late if cause_of_wait(facts.snapshot.job.get(fragment.job)) is CauseOf.NODE
+    ]
     seen = memory.sightings.with_fitting(shadow, still_held).with_start_timeouts(at_fault, now_s, rules.rests_s)
     names = {place.name for place in offers.offered}
     planned_stays = memory.planned_stays.after(now_s, names, offers.until_s, rules.horizon_s)
@@ -343,10 +343,8 @@ def _not_started(facts: Facts, rules: Rules) -> list[Fragment]:
     ]
 
 
-def _select(facts: Facts, offers: Offers, tasks: Tasks, rules: Rules) -> Selection:
+def _select(facts: Facts, offers: Offers, reach: Mapping[str, int], rules: Rules) -> Selection:
     held = offers.held
-    places = {needs: tasks.places(needs) for needs in tasks.eligible}
-    reach = {request.id: max(places[request.needs], held[request.id]) for request in facts.requests}
     is_up = rules.nodes.queue.among(facts.snapshot.partitions).is_up
     cut = cut_tasks(facts, offers, rules.nodes)
     requests = [request for request in facts.requests if (is_up or held[request.id]) and request.id not in cut]

@@ -47,8 +47,12 @@ class Tasks:
     worth: Mapping[Needs, float] = field(default_factory=dict)
     capacity: Mapping[str, Amount] = field(default_factory=dict)
 
-    def places(self, needs: Needs) -> int:
-        """Number of such tasks that would have room if no other trainer had any."""
+    def reach(self, requests: Iterable[Request], held: Mapping[str, int]) -> Mapping[str, int]:
+        """Trainer → the most nodes that it could get if no other trainer had any, or those that it has."""
+        places = {needs: self._places(needs) for needs in self.eligible}
+        return {request.id: max(places[request.needs], held[request.id]) for request in requests}
+
+    def _places(self, needs: Needs) -> int:
         eligible, each = self.eligible[needs], self.each.get(needs)
         if self.rooms is None:
             return len(eligible)
