@@ -233,7 +233,8 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     )
     facts = _beside(_with_bars(facts, bars), left)
     tasks = find_tasks(facts.requests, offers.offered, rooms, facts.snapshot)
-    selection = _select(facts, offers, tasks.reach(facts.requests, offers.held), rules)
+    reach = tasks.reach(facts.requests, offers.held)
+    selection = _select(facts, offers, reach, rules)
     competing = {request.id for request in selection.competing}
     offers = NOT_COMPETING.applied(offers, replace(context, competing=competing))
     # In a pause nothing changes hands: who has nodes keeps them.
