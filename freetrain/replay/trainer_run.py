@@ -89,6 +89,7 @@ class TrainerRun:
         booting_node_s: node-seconds of them in which nodes booted.
         lost_node_s: node-seconds of the others that went into losses.
         completes_s: time at which it will have its target samples if nothing changes; inf: never.
+        evicted_nodes: nodes that jobs took, or that failed, so far.
         waited_s: seconds that it has had no node by now; 0: it has one, or is complete.
     """
 
@@ -199,7 +200,7 @@ class TrainerRun:
         self.lose_unasked(nodes, now_s, was_known)
 
     def lose_unasked(self, nodes: set[str], now_s: float, was_known: bool = False) -> None:
-        """Lose nodes that nobody may have taken: a time limit ends, too."""
+        """Lose nodes unasked, at the end of a time limit, too: no eviction is counted."""
         self.settle(now_s)
         self._drop_booting(nodes)
         # What boots has not trained yet, and costs nothing to lose.

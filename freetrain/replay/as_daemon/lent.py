@@ -266,10 +266,14 @@ class LentNodes:
         # A training is hurt once, however many of its nodes go at this instant.
         for trainer, fragments in of_trainer.items():
             run = self._runs[trainer]
-            ways: Mapping[End, _Lose] = {End.RELEASED: run.shrink, End.TIMED_OUT: run.lose_unasked}
-            lose = ways.get(end, run.evict)
-            # A node that boots does not train yet, and is taken all the same.
-            lose(set(map(self._place_of, fragments)), now_s)
+            ways: Mapping[End, _Lose] = {
+                End.RELEASED: run.shrink,
+                End.TIMED_OUT: run.lose_unasked,
+                End.PREEMPTED: run.evict,
+                End.NODE_FAILED: run.evict,
+            }
+            # Those that boot do not train yet, and are lost all the same.
+            ways[end](set(map(self._place_of, fragments)), now_s)
             for fragment in fragments:
                 self._leave(fragment, end, gone_s)
 
