@@ -241,10 +241,7 @@ def _used_by_the_site(_offers: Offers, context: NodeContext) -> WhyNot:
         return {}
     jobs, ours = context.snapshot.jobs, context.facts.jobs
     others = (job for job in jobs if job.state.has_nodes and job.id not in ours)
-    used: dict[str, str] = {}
-    for job in others:
-        used |= dict.fromkeys(job.nodes, f"job {job.id} runs here")
-    return used
+    return {name: f"job {job.id} runs here" for job in others for name in job.nodes}
 
 
 def _not_free(offers: Offers, context: NodeContext) -> WhyNot:
@@ -322,7 +319,9 @@ def _in_reserve(offers: Offers, context: NodeContext) -> WhyNot:
         beside = {fragment.node for fragment in left_alone(offers, context)}
         allowed = min(allowed, max(0, rules.most_nodes - len(beside)))
     held = {offer.node for offer in offers.offered if offer.holder is not None}
-    order = sorted(until_s, key=lambda name: (name not in held, -(until_s[name] or inf)))
+    # Idle nodes on which programs fail are not lent anyway: they come first into the reserve, and use up no limit.
+    failing = _at_fault(offers, context)
+    order = sorted(until_s, key=lambda name: (name not in held, name in failing, -(until_s[name] or inf)))
     return dict.fromkeys(order[allowed:], "kept in reserve for the site")
 
 
@@ -415,7 +414,7 @@ def _is_free_for(offer: Place, seconds: float, now_s: float) -> bool:
 def _doubtful(offers: Offers, context: NodeContext) -> WhyNot:
     """Places of tasks that also have nodes in an unknown state: they are left as they are."""
     return {
-        place: "its task has other nodes of which nothing is certain"
+        place: "its task has other nodes with which nothing is done"
         for places in cut_tasks(context.facts, offers, context.nodes).values()
         if offers.due.keys().isdisjoint(places)
         for place in places
@@ -438,7 +437,7 @@ NOT_COMPETING = NodeVerdict(
 )
 """The last verdict: it needs to know which trainers compete for what the others have left."""
 
-_IDLE = AppliesTo.IDLE
+_IDLE, _LENT = AppliesTo.IDLE, AppliesTo.LENT
 _FOR_THAT_JOB = "It is for that job. If it does not start, the node is lent again."
 
 NODE_VERDICTS: Sequence[NodeVerdict] = (
@@ -476,19 +475,8 @@ NODE_VERDICTS: Sequence[NodeVerdict] = (
     NodeVerdict("crowded out", _crowded_out, "It can be lent once that job has ended."),
     NodeVerdict("not started", _not_started_in_time, "It is tried again later; Slurm's log says why it waits."),
     NodeVerdict("paused", _paused, "'freetrain resume' ends the pause.", _IDLE),
-    NodeVerdict(
-        "slow to leave",
-        _slow_to_leave,
-        "The training's own doing: a program that ends on SIGTERM keeps such nodes.",
-        AppliesTo.LENT,
-    ),
-    NodeVerdict(
-        "doubtful task",
-        _doubtful,
-        "It is judged again when Slurm shows all nodes of its task.",
-        AppliesTo.LENT,
-        freezes=True,
-    ),
+    NodeVerdict("slow to leave", _slow_to_leave, "A program that ends on SIGTERM keeps such nodes.", _LENT),
+    NodeVerdict("doubtful task", _doubtful, "It is judged again with all nodes of its task.", _LENT, freezes=True),
 )
 """Reasons why a node is not lent; the first that names it is shown."""
 

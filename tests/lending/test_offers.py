@@ -10,6 +10,7 @@ from freetrain.core.job import Job, JobState
 from freetrain.core.node import Node, Partition, Reservation
 from freetrain.core.place import Place
 from freetrain.core.trainer import Trainer
+from freetrain.lending.causes import Suspects, Suspicion
 from freetrain.lending.facts import Facts
 from freetrain.lending.hole_ends import in_few_classes
 from freetrain.lending.judge import shadow_of
@@ -48,10 +49,14 @@ def lent(node: str, trainer: str = "7") -> Fragment:
 
 
 def offers_of(
-    found: Snapshot, fragments: list[Fragment], rules: NodeRules = RULES, seen: Sightings = NOTHING_SEEN
+    found: Snapshot,
+    fragments: list[Fragment],
+    rules: NodeRules = RULES,
+    seen: Sightings = NOTHING_SEEN,
+    memory: Memory | None = None,
 ) -> Offers:
     facts = Facts(found, tuple(fragments))
-    return judge_nodes(NodeContext(facts, Memory(seen), shadow_of(facts, rules, seen), rules))
+    return judge_nodes(NodeContext(facts, memory or Memory(seen), shadow_of(facts, rules, seen), rules))
 
 
 def offered(answer: Offers) -> list[str]:
@@ -192,6 +197,27 @@ def test_the_sites_reserve_is_taken_from_what_nobody_has() -> None:
     assert len(answer.offered) == 2
     assert "n1" in offered(answer)
     assert len(offers_of(snapshot(), [], replace(RULES, most_nodes=1)).offered) == 1
+
+
+def test_nodes_on_which_programs_fail_are_the_first_of_the_reserve_and_use_up_no_limit() -> None:
+    failed_on = {name: Suspicion(3, NOW_S + 600.0) for name in ("n1", "n2")}
+    memory = Memory(suspects=Suspects(nodes=failed_on))
+    two = replace(RULES, most_nodes=2)
+    assert offered(offers_of(snapshot(), [], two, memory=memory)) == ["n3", "n4"]
+    spared = offers_of(snapshot(), [], replace(RULES, reserve_nodes=3), memory=memory)
+    assert len(spared.offered) == 3, "one more than the two that are kept free anyway"
+    assert offered(spared) == ["n3", "n4", "n5"]
+
+
+def test_nodes_kept_for_the_next_in_line_are_the_first_of_the_reserve_and_use_up_no_limit() -> None:
+    waits = main_job("8", node_count=3, limit_s=600.0, required_nodes=frozenset({"n1", "n5", "n6"}))
+    runs = main_job("9", state=JobState.RUNNING, nodes=frozenset({"n5", "n6"}), end_s=NOW_S + 400)
+    busy = {name: node(name, "ALLOCATED") for name in ("n5", "n6")}
+    rules = replace(RULES, next_within_s=600.0)
+    found = snapshot(waits, runs, nodes=busy)
+    assert offered(offers_of(found, [], rules)) == ["n2", "n3", "n4"]
+    assert offered(offers_of(found, [], replace(rules, most_nodes=1))) == ["n2"]
+    assert offered(offers_of(found, [], replace(rules, reserve_nodes=2))) == ["n2", "n3"]
 
 
 def test_a_node_must_have_been_idle_for_a_while_and_rests_after_it_was_taken_back() -> None:

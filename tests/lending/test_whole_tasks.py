@@ -50,7 +50,7 @@ def test_where_one_of_its_nodes_has_to_go_all_go_and_it_does_not_compete() -> No
 def test_where_nothing_is_certain_of_one_of_its_nodes_all_are_left_as_they_are() -> None:
     found = judge(seen(TASK, OTHER, said={NAMES[0]: "UNKNOWN"}), Memory(), RULES)
     assert not released(found)
-    assert found.offers.withheld[NAMES[1]] == "its task has other nodes of which nothing is certain"
+    assert found.offers.withheld[NAMES[1]] == "its task has other nodes with which nothing is done"
     assert "7_0" not in {trainer.id for _, trainers in found.questions for trainer in trainers}
 
 
