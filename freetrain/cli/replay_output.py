@@ -333,7 +333,7 @@ def _work_rows(out: ReplayOutcome) -> Iterator[_TextRow]:
 def _cost_rows(out: ReplayOutcome) -> Iterator[_TextRow]:
     rescale_lost_s = out.scale_up_lost_s + out.scale_down_lost_s
     lost, paused = (f"{lost_s / SECONDS_PER_HOUR:,.1f}" for lost_s in (out.eviction_lost_s, out.eviction_pause_s))
-    forced = f"nodes in {out.forced_rescales:,} forced rescales"
+    forced = f"nodes; {out.forced_rescales:,} forced rescales"
     yield "evictions", f"{out.evictions:,}", f"{forced}, {lost} h of work and {paused} h of pauses lost"
     yield "rescales", f"{out.rescales:,}", f"decided, {rescale_lost_s / SECONDS_PER_HOUR:,.1f} h lost"
     yield "starts", f"{out.starts:,}", f"{out.start_lost_s / SECONDS_PER_HOUR:,.1f} h lost"

@@ -21,6 +21,7 @@ _LIMITS_EVERY_S = 30.0
 
 
 _Lose = Callable[[set[str], float], None]
+"""A training's way to lose places at an instant."""
 
 
 @dataclass(frozen=True, slots=True)
