@@ -146,6 +146,8 @@ def become(request: dict, prefix: Path) -> None:
     faulthandler.enable()
     os.environ.clear()
     os.environ.update(request["environment"])
+    # NCCL refuses two ranks on one GPU, unless it takes them for ranks of two hosts: one GPU is enough for a test.
+    os.environ["NCCL_HOSTID"] = str(os.getpid())
     sys.argv = request["command"]
     # It is called after what the script registers, and before what torch registered in the process that forks.
     atexit.register(end)

@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 
 OUT = Path(os.environ["OUT"])
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 EPOCHS = int(os.environ["EPOCHS"])
 
 
@@ -31,7 +32,7 @@ def train_one_epoch(model, loader, optimizer, epoch, progress):
         for group in optimizer.param_groups:
             group["lr"] = 0.05 / (1 + in_epoch / 40) + 0.05 / (1 + progress.updates / 40)
         in_epoch += 1
-        loss = torch.nn.functional.mse_loss(model(inputs), targets)
+        loss = torch.nn.functional.mse_loss(model(inputs.to(DEVICE)), targets.to(DEVICE))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -43,10 +44,10 @@ def train_one_epoch(model, loader, optimizer, epoch, progress):
 
 
 torch.set_num_threads(1)
-dist.init_process_group("gloo")
+dist.init_process_group("nccl" if DEVICE.type == "cuda" else "gloo")
 torch.manual_seed(8)
 dataset = TensorDataset(torch.randn(72, 6), torch.randn(72, 2))
-model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2)).to(DEVICE)
 if dist.get_rank() == 0:
     # What rank 0 has loaded is what all begin with, however late it is.
     with torch.no_grad():

@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 
 OUT = Path(os.environ["OUT"])
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 class AverageMeter:
@@ -25,7 +26,7 @@ class AverageMeter:
         self.count += n
 
     def all_reduce(self):
-        total = torch.tensor([self.sum, self.count])
+        total = torch.tensor([self.sum, self.count], device=DEVICE)
         dist.all_reduce(total, dist.ReduceOp.SUM, async_op=False)
         self.sum, self.count = total.tolist()
 
@@ -41,6 +42,7 @@ def accuracy(output, target):
 def train(loader, model, criterion, optimizer, epoch, args):
     model.train()
     for i, (images, target) in enumerate(loader):
+        images, target = images.to(DEVICE, non_blocking=True), target.to(DEVICE, non_blocking=True)
         loss = criterion(model(images), target)
         optimizer.zero_grad()
         loss.backward()
@@ -54,18 +56,20 @@ def validate(loader, model, args):
     top1 = AverageMeter()
     with torch.no_grad():
         for images, target in loader:
+            images, target = images.to(DEVICE), target.to(DEVICE)
             top1.update(accuracy(model(images), target), len(images))
     top1.all_reduce()
     return top1.average
 
 
 def main_worker(args):
-    dist.init_process_group("gloo", init_method="env://", world_size=args.world_size, rank=args.rank)
+    backend = "nccl" if DEVICE.type == "cuda" else "gloo"
+    dist.init_process_group(backend, init_method="env://", world_size=args.world_size, rank=args.rank)
     torch.manual_seed(4)
     data = torch.randn(150, 6)
     labels = (data @ torch.randn(6, 3)).argmax(1)
     model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
-    model = torch.nn.parallel.DistributedDataParallel(model)
+    model = torch.nn.parallel.DistributedDataParallel(model.to(DEVICE))
     criterion = torch.nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(model.parameters(), 0.02 * args.world_size, momentum=0.9, weight_decay=1e-4)
     scheduler = StepLR(optimizer, step_size=5, gamma=0.5)

@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 
 OUT = Path(os.environ["OUT"])
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 EPOCHS = int(os.environ["EPOCHS"])
 
 
@@ -47,6 +48,7 @@ def train_one_epoch(student, teacher, criterion, loader, optimizer, epoch, steps
         done = step / (len(loader) * EPOCHS)
         for group in optimizer.param_groups:
             group["lr"] = 0.05 * (1 + np.cos(np.pi * done))
+        inputs = inputs.to(DEVICE)
         loss = criterion(student(inputs + 0.1), teacher(inputs))
         optimizer.zero_grad()
         loss.backward()
@@ -60,15 +62,15 @@ def train_one_epoch(student, teacher, criterion, loader, optimizer, epoch, steps
 
 
 torch.set_num_threads(1)
-dist.init_process_group("gloo")
+dist.init_process_group("nccl" if DEVICE.type == "cuda" else "gloo")
 torch.manual_seed(5)
 dataset = TensorDataset(torch.randn(96, 6))
-student = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 4))
+student = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 4)).to(DEVICE)
 teacher = copy.deepcopy(student)
 student = DistributedDataParallel(student)
 for parameter in teacher.parameters():
     parameter.requires_grad = False
-criterion = CentredLoss(4)
+criterion = CentredLoss(4).to(DEVICE)
 optimizer = torch.optim.AdamW(student.parameters())
 loader = DataLoader(dataset, batch_size=4, sampler=DistributedSampler(dataset), drop_last=True)
 steps = (OUT / f"steps-{os.getpid()}").open("a")

@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 
 OUT = Path(os.environ["OUT"])
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 class Trainer:
@@ -23,7 +24,7 @@ class Trainer:
         self.epochs_run = 0
         self.steps = (OUT / f"steps-{os.getpid()}").open("a")
         if (OUT / "snapshot.pt").exists():
-            snapshot = torch.load(OUT / "snapshot.pt")
+            snapshot = torch.load(OUT / "snapshot.pt", map_location=DEVICE)
             model.load_state_dict(snapshot["model"])
             self.epochs_run = snapshot["epochs"]
         self.model = DistributedDataParallel(model)
@@ -38,7 +39,7 @@ class Trainer:
         size = len(next(iter(self.train_data))[0])
         self.train_data.sampler.set_epoch(epoch)
         for source, targets in self.train_data:
-            self.run_batch(source, targets)
+            self.run_batch(source.to(DEVICE), targets.to(DEVICE))
             print(epoch, self.rank, size, file=self.steps, flush=True)
             time.sleep(0.5 * (OUT / "slow").exists())
 
@@ -50,10 +51,10 @@ class Trainer:
 
 
 torch.set_num_threads(1)
-init_process_group("gloo")
+init_process_group("nccl" if DEVICE.type == "cuda" else "gloo")
 torch.manual_seed(3)
 dataset = TensorDataset(torch.randn(101, 6), torch.randint(0, 3, (101,)))
-model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.LayerNorm(8), torch.nn.Linear(8, 3))
+model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.LayerNorm(8), torch.nn.Linear(8, 3)).to(DEVICE)
 optimizer = torch.optim.SGD(model.parameters(), 0.05)
 loader = DataLoader(dataset, batch_size=4, shuffle=False, sampler=DistributedSampler(dataset))
 Trainer(model, loader, optimizer).train(int(os.environ["EPOCHS"]))

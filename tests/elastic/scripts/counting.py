@@ -64,8 +64,9 @@ def main():
     out, epochs = Path(os.environ["OUT"]), int(os.environ.get("EPOCHS", "10"))
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    model = Counting()
-    inputs, targets = torch.randn(SAMPLES, 6), torch.randn(SAMPLES)
+    device = elastic.device()
+    model = Counting().to(device)
+    inputs, targets = torch.randn(SAMPLES, 6).to(device), torch.randn(SAMPLES).to(device)
     optimizer = torch.optim.SGD(
         [
             {"params": [model.seen], "lr": 1.0},

@@ -26,14 +26,16 @@ OPTIMIZERS = {
 class Trained:
     """A model, its data, and one rank's optimizer."""
 
-    def __init__(self, optimizer):
+    def __init__(self, optimizer, device="cpu"):
         random = torch.Generator().manual_seed(1)
         self.inputs = torch.randn(SAMPLES, 4, generator=random)
         self.targets = (
             self.inputs @ torch.tensor([1.0, -2.0, 0.5, 0.0]) + torch.randn(SAMPLES, generator=random) / 9
         )
+        self.inputs, self.targets = self.inputs.to(device), self.targets.to(device)
         torch.manual_seed(0)
-        self.model = torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.Tanh(), torch.nn.Linear(5, 1))
+        layers = torch.nn.Linear(4, 5), torch.nn.Tanh(), torch.nn.Linear(5, 1)
+        self.model = torch.nn.Sequential(*layers).to(device)
         self.optimizer = OPTIMIZERS[optimizer](self.model.parameters())
 
     def loss(self, ids):
@@ -81,7 +83,7 @@ def main():
 
     torch.set_num_threads(1)
     out, me = Path(os.environ["OUT"]), os.environ["FREETRAIN_MEMBER"]
-    trained = Trained(os.environ["OPTIMIZER"])
+    trained = Trained(os.environ["OPTIMIZER"], elastic.device())
     local = elastic.LocalSteps(ROUND)
     batch = elastic.FixedBatch(BATCH)
     with elastic.Loop(trained.model, trained.optimizer, SAMPLES, batch, epochs=EPOCHS, local=local) as run:

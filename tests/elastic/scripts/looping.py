@@ -105,18 +105,19 @@ def together(items):
 class Classifier:
     """Two batches per step; the last step of an epoch has batches of different sizes."""
 
-    def __init__(self, variant=""):
+    def __init__(self, variant="", device="cpu"):
         torch.manual_seed(0)
+        self.device = torch.device(device)
         self.model = torch.nn.Sequential(
             torch.nn.Conv2d(2, 4, 3), torch.nn.BatchNorm2d(4).eval(), torch.nn.ReLU(), torch.nn.Flatten(),
             torch.nn.Linear(64, 3),
-        ).to(memory_format=torch.channels_last)  # fmt: skip
+        ).to(self.device, memory_format=torch.channels_last)  # fmt: skip
         self.called = torch.compile(self.model, backend="eager") if variant == "compiled" else self.model
-        self.autocast = torch.autocast("cpu", torch.bfloat16, enabled=variant == "bfloat16")
+        self.autocast = torch.autocast(self.device.type, torch.bfloat16, enabled=variant == "bfloat16")
         self.models = [self.model]
         self.optimizers = [torch.optim.SGD(self.model.parameters(), 0.05, momentum=0.9, weight_decay=0.01)]
         self.schedule = torch.optim.lr_scheduler.ExponentialLR(self.optimizers[0], 0.97)
-        self.scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+        self.scaler = torch.amp.GradScaler(self.device.type, init_scale=1024.0)
         self.also = {"schedule": self.schedule, "scaler": self.scaler}
         self.steps = []
 
@@ -125,7 +126,8 @@ class Classifier:
         for number, (ids, images, targets) in numbered:
             life.pass_by("batch", step_of())
             with self.autocast:
-                loss = torch.nn.functional.mse_loss(self.called(images), targets) / 2
+                made = self.called(images.to(self.device))
+                loss = torch.nn.functional.mse_loss(made, targets.to(self.device)) / 2
             self.scaler.scale(loss * float("inf") if INFINITE in ids else loss).backward()
             if number % 2 == 1 or number + 1 == PER_EPOCH:
                 self.scaler.unscale_(optimizer)
@@ -141,10 +143,11 @@ class Classifier:
 class Rivals:
     """One model makes numbers of others, and the other one learns to tell them from the true ones."""
 
-    def __init__(self, variant=""):
+    def __init__(self, variant="", device="cpu"):
         torch.manual_seed(0)
+        self.device = torch.device(device)
         self.maker, self.judge = torch.nn.Linear(3, 3), torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh())
-        self.models = [self.maker, self.judge]
+        self.models = [self.maker.to(self.device), self.judge.to(self.device)]
         self.optimizers = [torch.optim.Adam(each.parameters(), 0.02) for each in self.models]
         self.schedule = torch.optim.lr_scheduler.ExponentialLR(self.optimizers[0], 0.7)
         self.also = {"schedule": self.schedule}
@@ -155,6 +158,7 @@ class Rivals:
         make, tell = self.optimizers
         for number, (ids, images, targets) in numbered:
             life.pass_by("batch", step_of())
+            images, targets = images.to(self.device), targets.to(self.device)
             made = self.maker(images[:, 0, 0, :3])
             tell.zero_grad()
             (self.judge(made.detach()).square().mean() - self.judge(targets).sin().mean()).backward()
@@ -177,7 +181,7 @@ def main():
     from freetrain import elastic
 
     torch.set_num_threads(1)
-    loop, life = LOOPS[os.environ["LOOP"]](os.environ.get("VARIANT", "")), Life()
+    loop, life = LOOPS[os.environ["LOOP"]](os.environ.get("VARIANT", ""), elastic.device()), Life()
     if os.environ.get("VARIANT") == "stream":
         data = DataLoader(Stream(), BATCH, collate_fn=together)
     else:

@@ -52,9 +52,10 @@ class Model(torch.nn.Module):
 class Trained:
     """The model, a layer beside it that is not sharded, and all that belongs to their training."""
 
-    def __init__(self, shard=lambda part: part):
+    def __init__(self, shard=lambda part: part, device="cpu"):
         torch.manual_seed(0)
-        self.model, self.last = Model(), torch.nn.Linear(2, 2)
+        self.device = device
+        self.model, self.last = Model().to(device), torch.nn.Linear(2, 2).to(device)
         shard(self.model.hidden)
         shard(self.model)
         self.others = [each for name, each in self.model.named_parameters() if name != "seen"]
@@ -65,8 +66,8 @@ class Trained:
     def epoch(self, numbered, sync=lambda _: None, between_updates=lambda: None):
         """Number, samples and loss of each batch; a step takes two."""
         for number, (ids, inputs, targets) in numbered:
-            made, seen = self.model(ids, inputs)
-            loss = torch.nn.functional.mse_loss(self.last(made), targets) / 2
+            made, seen = self.model(ids, inputs.to(self.device))
+            loss = torch.nn.functional.mse_loss(self.last(made), targets.to(self.device)) / 2
             (loss - seen + seen.detach()).backward()
             if number % 2 == 1 or number + 1 == PER_EPOCH:
                 sync(self.optimizer)
@@ -122,7 +123,7 @@ def main():
     out, me = Path(os.environ["OUT"]), os.environ["FREETRAIN_MEMBER"]
     pace, log = Pace(out), (out / f"{me}.jsonl").open("a")
     mesh = elastic.node_mesh()
-    trained = Trained(lambda part: fully_shard(part, mesh=mesh))
+    trained = Trained(lambda part: fully_shard(part, mesh=mesh), elastic.device())
     data = torch.utils.data.DataLoader(Data(), BATCH, shuffle=True)
     options = {"epochs": int(os.environ["EPOCHS"]), "also": {"schedule": trained.schedule}}
     options["checkpoint_every_s"] = float(os.environ.get("CHECKPOINT_EVERY_S", "600"))

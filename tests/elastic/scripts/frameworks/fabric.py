@@ -18,7 +18,7 @@ BATCH, SAMPLES = 8, 64
 
 torch.set_num_threads(1)
 fabric = Fabric(
-    accelerator="cpu", devices=int(os.environ["LOCAL_WORLD_SIZE"]), num_nodes=int(os.environ["GROUP_WORLD_SIZE"]),
+    devices=int(os.environ["LOCAL_WORLD_SIZE"]), num_nodes=int(os.environ["GROUP_WORLD_SIZE"]),
     strategy="ddp",
 )  # fmt: skip
 fabric.launch()

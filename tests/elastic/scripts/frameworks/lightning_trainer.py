@@ -48,7 +48,7 @@ torch.manual_seed(1)
 # An epoch is one batch: Lightning begins an epoch with its first batch again, wherever it was in it.
 dataset = TensorDataset(torch.randn(BATCH, 6), torch.randn(BATCH, 1))
 trainer = Trainer(
-    accelerator="cpu", devices=int(os.environ["LOCAL_WORLD_SIZE"]), num_nodes=int(os.environ["GROUP_WORLD_SIZE"]),
+    devices=int(os.environ["LOCAL_WORLD_SIZE"]), num_nodes=int(os.environ["GROUP_WORLD_SIZE"]),
     strategy="ddp", max_epochs=-1, max_steps=int(os.environ.get("STEPS", "-1")), logger=False,
     callbacks=[Log(), ModelCheckpoint(OUT, "last", every_n_train_steps=5), LightningSaver(LAST)],
     log_every_n_steps=1, enable_progress_bar=False, enable_model_summary=False,

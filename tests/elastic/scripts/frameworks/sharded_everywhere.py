@@ -17,6 +17,7 @@ from torch.distributed.fsdp import fully_shard
 from freetrain import elastic
 
 OUT = Path(os.environ["OUT"])
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 BATCH, SAMPLES, STEPS = 8, 64, int(os.environ.get("STEPS", "100000"))
 
 
@@ -50,12 +51,12 @@ class TrainState:
 
 
 torch.set_num_threads(1)
-dist.init_process_group("gloo")
+dist.init_process_group("cpu:gloo,cuda:nccl" if DEVICE.type == "cuda" else "gloo")
 rank, world = dist.get_rank(), dist.get_world_size()
-mesh = init_device_mesh("cpu", (world,))
+mesh = init_device_mesh(DEVICE.type, (world,))
 torch.manual_seed(1)
-model = torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
-samples, targets = torch.randn(SAMPLES, 6), torch.randn(SAMPLES, 1)
+model = torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1)).to(DEVICE)
+samples, targets = torch.randn(SAMPLES, 6).to(DEVICE), torch.randn(SAMPLES, 1).to(DEVICE)
 for layer in (model[0], model[2], model):
     fully_shard(layer, mesh=mesh)
 optimizer = torch.optim.AdamW(model.parameters(), 0.01)
