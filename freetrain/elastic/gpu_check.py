@@ -187,10 +187,9 @@ def compiled(device: torch.device) -> str:
 
 
 def _world_of_one(number: int, device: torch.device) -> World:
-    backend = "gloo" if device.type == "cpu" else "cpu:gloo,cuda:nccl"
     store = StoreServer(words=[f"world {number}"])
     generation = Generation(number, ("me",), this_host(), "localhost", store.port, "", "start")
-    world = World(generation, "me", f"world {number}", backend, 10.0, lambda: [store.port])
+    world = World(generation, "me", f"world {number}", device, 10.0, lambda: [store.port])
     world.form(lambda: False)
     return world
 

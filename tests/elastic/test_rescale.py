@@ -68,6 +68,25 @@ def test_same_curve_through_2_4_3_1_4(trainer: Workers, reference: dict[int, flo
     assert_same(trainer, reference)
 
 
+def test_same_curve_where_collectives_behave_as_nccls_do(tmp_path: Path, reference: dict[int, float]) -> None:
+    with workers(tmp_path, "like_nccl.py", EPOCHS=str(EPOCHS)) as trainer:
+        trainer.pace(slow=True)
+        trainer.start(4, FREETRAIN_MIN_MEMBERS="4")
+        trainer.await_world(4)
+        trainer.leave("w1")
+        trainer.await_world(3)
+        trainer.kill(trainer.ranks()[0])
+        trainer.await_world(2)
+        trainer.stop(trainer.ranks()[1])
+        trainer.await_world(1)
+        trainer.start(1)
+        trainer.await_world(2)
+        trainer.pace(slow=False)
+        survivors = trainer.ranks()
+        assert trainer.finish(*survivors) == dict.fromkeys(survivors, 0), trainer.errors()
+        assert_same(trainer, reference)
+
+
 def test_same_curve_after_kill_of_rank_0_and_of_another(trainer: Workers, reference: dict[int, float]) -> None:
     trainer.start(4, FREETRAIN_MIN_MEMBERS="4")
     trainer.await_world(4)

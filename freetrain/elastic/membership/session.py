@@ -75,7 +75,7 @@ class Session:
         self,
         directory: TrainerDirectory,
         timeouts: Timeouts,
-        backend: str,
+        device: torch.device,
         fingerprint: str,
         *,
         is_fed: bool = False,
@@ -88,7 +88,7 @@ class Session:
         self.nodes = 0
         self._was_in_a_world = False
         self._timeouts = timeouts
-        self._backend = backend
+        self._device = device
         self._stores = Stores(self.member.address, directory.secret.derive)
         self._last_error = _NOBODY_MISSING
         self._breaks = BrokenWorlds()
@@ -159,7 +159,7 @@ class Session:
         word = self.directory.secret.derive(generation.nonce)
         timeout_s = self._timeouts.form_timeout_s
         callbacks = self._stores.ports, self._while_waiting, self._expel
-        world = World(generation, self.member.id, word, self._backend, timeout_s, *callbacks)
+        world = World(generation, self.member.id, word, self._device, timeout_s, *callbacks)
         self._watcher.guard(world)
         world.form(lambda: self.view.number > generation.number)
         self.world = world

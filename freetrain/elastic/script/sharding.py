@@ -25,7 +25,7 @@ from freetrain.elastic.on_disk.directory import TrainerDirectory, trainer_from_e
 from freetrain.elastic.on_disk.members import LOCAL_RANK_VARIABLE, LOCAL_WORLD_SIZE_VARIABLE
 from freetrain.elastic.timeouts import Timeouts
 from freetrain.elastic.training.tensors import is_sharded
-from freetrain.elastic.worlds.device import device
+from freetrain.elastic.worlds.device import backend_for, device
 from freetrain.elastic.worlds.guarded_store import GuardedStore, StoreServer
 from freetrain.elastic.worlds.replica import this_replica
 from freetrain.errors import FreetrainError, InputError
@@ -79,8 +79,7 @@ def _join() -> None:
     else:
         shard = int(os.environ[LOCAL_RANK_VARIABLE])
         store = _meet(TrainerDirectory.open(root), name, shard, timeouts.start_timeout_s)
-    backend = "gloo" if device().type == "cpu" else "cpu:gloo,cuda:nccl"
-    this_replica().join(name, shard, shards, store, backend, timeouts.start_timeout_s)
+    this_replica().join(name, shard, shards, store, backend_for(device()), timeouts.start_timeout_s)
 
 
 def _meet(directory: TrainerDirectory, name: str, shard: int, patience_s: float) -> dist.Store:

@@ -24,16 +24,20 @@ from freetrain.elastic.worlds.replica import Replica
 # After the cut, collectives get this long to fail by themselves, as nearly all do at once.
 _GRACE_S = 0.1
 _SLICE = timedelta(seconds=0.05)
+# NCCL is asked again after this part of the time waited so far, and after so long at most.
+_POLL_PART, _MAX_POLL_S = 0.05, 0.001
 
 
 class Collectives:
     """The collectives that are under way in one world.
 
     ``while_waiting`` is called again and again with the seconds waited so far; it may raise what ends the wait.
+    ``on_gpu``: some are NCCL's.
     """
 
-    def __init__(self, while_waiting: Callable[[float], object] = lambda _: None) -> None:
+    def __init__(self, while_waiting: Callable[[float], object] = lambda _: None, *, on_gpu: bool = False) -> None:
         self.started = 0
+        self._on_gpu = on_gpu
         self._while_waiting = while_waiting
         self._under_way: deque[tuple[Any, torch.Tensor | None]] = deque()
         self._cut_s: float | None = None
@@ -56,17 +60,28 @@ class Collectives:
         for work in works:
             begun_s = time.monotonic()
             while not work.is_completed():
-                # In slices: gloo may have forgotten this collective, and then its wait would not end.
-                with contextlib.suppress(RuntimeError):
-                    work.wait(_SLICE)
+                self._wait_a_little(work, time.monotonic() - begun_s)
                 if self._overdue() and not work.is_completed():
                     raise LostRankError("a collective did not end after its world was cut")
                 self._while_waiting(time.monotonic() - begun_s)
+            # Aborted NCCL collectives look completed, without an error, whatever their values are.
+            if self._on_gpu and self._cut_s is not None:
+                raise LostRankError("a collective was under way when its world was cut")
             # What has failed is completed, too: wait() raises its error.
             try:
                 work.wait()
             except RuntimeError as error:
                 raise LostRankError(str(error)) from error
+
+    def _wait_a_little(self, work: Any, waited_s: float) -> None:
+        """Wait for a collective for a moment."""
+        if self._on_gpu:
+            # NCCL takes a timeout of wait() for a failure, and aborts all that is under way.
+            time.sleep(min(_MAX_POLL_S, _POLL_PART * waited_s))
+            return
+        # In slices: gloo may have forgotten this collective, and then its wait would not end.
+        with contextlib.suppress(RuntimeError):
+            work.wait(_SLICE)
 
     def cut(self) -> None:
         """The world's connections are cut: no wait lasts much longer."""

@@ -45,10 +45,15 @@ def device_of(module: torch.nn.Module) -> torch.device:
     return torch.device("cpu") if first is None else first.device
 
 
-def backend_for(module: torch.nn.Module) -> str:
+def gradient_device(module: torch.nn.Module) -> torch.device:
+    """The GPU on which parameters are, whose gradients are added up there; the CPU if none is on a GPU."""
+    on_gpus = (parameter.device for parameter in module.parameters() if parameter.is_cuda)
+    return next(on_gpus, torch.device("cpu"))
+
+
+def backend_for(device: torch.device) -> str:
     """Gloo for control always; NCCL for what lives on a GPU."""
-    on_gpu = any(tensor.is_cuda for tensor in module.parameters())
-    return "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
+    return "gloo" if device.type == "cpu" else "cpu:gloo,cuda:nccl"
 
 
 def check_device(device: torch.device) -> None:

@@ -59,13 +59,15 @@ def encode(document: Any) -> bytes:
 
 
 def decode(content: bytes, device: str | None = None) -> Any:
-    """The document, without running code: numbers, strings, containers, tensors (on this device, or on their own).
+    """The document, without running code: numbers, strings, containers, and tensors on this device.
+
+    Without a device tensors are on this rank's GPU if they were on the sender's, else on the CPU.
 
     Raises:
         InputError: there is something else in it.
     """
     try:
-        return torch.load(io.BytesIO(content), weights_only=True, map_location=device)
+        return torch.load(io.BytesIO(content), weights_only=True, map_location=device or _on_this_ranks)
     except pickle.UnpicklingError as error:
         found = _GLOBAL.search(str(error))
         raise InputError(
@@ -73,6 +75,11 @@ def decode(content: bytes, device: str | None = None) -> Any:
             "Newcomers and checkpoints can have numbers, strings, tensors, and lists and dictionaries of them: "
             "let state_dict() return, and collective calls take, no others.",
         ) from None
+
+
+def _on_this_ranks(storage: Any, location: str) -> Any:
+    """The storage, on this rank's GPU if it was on the sender's, whose number there may be none of here."""
+    return storage.cuda() if location.startswith("cuda") and torch.cuda.is_available() else storage
 
 
 def decode_all(contents: Iterable[bytes]) -> list[Any]:

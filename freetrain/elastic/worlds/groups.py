@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,6 +23,16 @@ from freetrain.errors import InputError
 FOREVER = timedelta(days=7)
 """Timeout of collectives, which never comes by itself: a slow rank is not a lost rank. Losses are found by the
 watcher, which cuts the connections."""
+
+_NCCL_SETTINGS = {
+    # Else torch ends this process where another rank is lost, or where it takes this one for stuck.
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",
+    "TORCH_NCCL_ENABLE_MONITORING": "0",
+    # Else it writes a file then, and its thread, for which leaving a group waits, sleeps for a minute.
+    "TORCH_NCCL_DUMP_ON_TIMEOUT": "0",
+    "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC": "1",
+}
+"""With these torch's own watchdog over NCCL leaves losses to the watcher of this package."""
 
 _WATCHED = (
     "all_gather_single",
@@ -55,6 +66,8 @@ _WITH_OUTPUTS = ("all_gather_single", "allgather", "_allgather_base", "gather")
 
 def form_default(backend: str, store: dist.Store, rank: int, size: int, timeout: timedelta) -> None:
     """Torch's default process group; ``timeout`` is that for forming it."""
+    if "nccl" in backend:
+        os.environ.update(_NCCL_SETTINGS)
     with warnings.catch_warnings(), _torch_as_if_new():
         warnings.simplefilter("ignore")
         # By its home: scripts that are adopted find others in torch.distributed.
@@ -109,12 +122,15 @@ def _torch_as_if_new() -> Iterator[None]:
 
 
 def abort_nccl(groups: Iterable[dist.ProcessGroup | None]) -> None:
-    """Abort NCCL communicators, whose kernels would otherwise spin on the device for ever; None: the default."""
-    if dist.is_initialized() and torch.cuda.is_available():
-        abort: Any = getattr(dist.distributed_c10d, "_abort_process_group", None)
-        for group in dict.fromkeys(groups):
-            with contextlib.suppress(Exception):  # older torch has no such function
-                abort(group)
+    """Abort NCCL communicators, whose kernels would otherwise spin on the device for ever; None is passed over.
+
+    A collective that this ends looks completed, and its values are anything: the world must be cut before.
+    """
+    for group in dict.fromkeys(groups):
+        # Without a GPU there is no such backend, and in torch before 2.6 no such method.
+        with contextlib.suppress(RuntimeError, AttributeError):
+            if group is not None:
+                group._get_backend(torch.device("cuda")).abort()
 
 
 def keep_for_ever(group: Any) -> None:

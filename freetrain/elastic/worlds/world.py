@@ -18,6 +18,7 @@ from freetrain.elastic.errors import AbandonedError, LostRankError
 from freetrain.elastic.on_disk.members import Generation
 from freetrain.elastic.worlds.calls import Call, PendingCalls, line_of_script
 from freetrain.elastic.worlds.collectives import Collectives, Ranks
+from freetrain.elastic.worlds.device import backend_for
 from freetrain.elastic.worlds.groups import (
     ScriptsGroup,
     abort_nccl,
@@ -41,6 +42,7 @@ class World(Ranks):
     """The process group of one generation: all of its ranks, as seen by one of its members.
 
     Args:
+        device: the GPU on which gradients are added up; the CPU: none.
         form_timeout_s: seconds that connecting may take once all have arrived.
         stores: ports of the stores in this process, of whatever generation.
         while_waiting: called again and again while this rank waits for the others, with the seconds so far.
@@ -52,13 +54,13 @@ class World(Ranks):
         generation: Generation,
         member: str,
         word: str,
-        backend: str,
+        device: torch.device,
         form_timeout_s: float,
         stores: Callable[[], Collection[int]] = tuple,
         while_waiting: Callable[[float], object] = lambda _: None,
         expel: Callable[[str, str], object] = lambda _id, _reason: None,
     ) -> None:
-        own, collectives = this_replica(), Collectives(while_waiting)
+        own, collectives = this_replica(), Collectives(while_waiting, on_gpu=device.type != "cpu")
         super().__init__(generation.world, collectives, own)
         self.generation = generation
         self.rank = generation.rank_of(member)
@@ -66,7 +68,7 @@ class World(Ranks):
         self.replica = self.rank // self.shards  # the rank, where nobody shares a model
         self._wires = Connections(stores)
         self._timeout = timedelta(seconds=form_timeout_s)
-        self._backend = backend
+        self._device = device
         self._word = word
         self._store: dist.Store | None = None
         self._expel = expel
@@ -110,29 +112,39 @@ class World(Ranks):
             self._store = meet(self.generation, self.rank, self._word, self._timeout, newer)
             if self.rank < self.size:
                 self._connect_workers(self._store)
+                self._connect_gpus()
             self.servers.connect(self._store, self._timeout)
         except (AbandonedError, ValueError):
             self.leave()
             raise
-        except (RuntimeError, OSError) as error:
+        except (RuntimeError, OSError, LostRankError) as error:
             self.leave()
             # What follows a cut comes from the cut, and must not count as a world that breaks by itself.
             raise AbandonedError(str(error)) from (None if self._first_cut_s else error)
         self._wires.formed()
 
     def _connect_workers(self, store: dist.Store) -> None:
+        backend = backend_for(self._device)
         if not self._replica.is_joined:
-            form_default(self._backend, store, self.rank, self.size, self._timeout)
+            form_default(backend, store, self.rank, self.size, self._timeout)
             self.group = dist.distributed_c10d._get_default_group()
             put_in_front(ScriptsGroup(self.rank, self.size, self), self.group)
             return
         name = f"freetrain-{self.generation.number}"
-        self.group = form_beside(name, self._backend, store, self.rank, self.size, self._timeout)
+        self.group = form_beside(name, backend, store, self.rank, self.size, self._timeout)
         if self._peers is not None:
             name = f"{name}-{self._replica.shard}"
             # Groups put the same keys into a store: each has a part of its own.
             apart, size = dist.PrefixStore(name, store), self._peers.size
-            self._peers.group = form_beside(name, self._backend, apart, self.replica, size, self._timeout)
+            self._peers.group = form_beside(name, backend, apart, self.replica, size, self._timeout)
+
+    def _connect_gpus(self) -> None:
+        """Let NCCL connect now, where this can be cut; by itself it does so at its first collective."""
+        groups = () if self._device.type == "cpu" else dict.fromkeys((self.group, self.peers.group))
+        for group in groups:
+            if group is not None and group.size() > 1:
+                number = torch.zeros(1, device=self._device)
+                self._collectives.finish(dist.all_reduce(number, group=group, async_op=True))
 
     def cut(self) -> None:
         """Make every collective of this world fail, from whatever thread; call it until the main thread is out."""
@@ -143,9 +155,10 @@ class World(Ranks):
             self._first_cut_s = self._first_cut_s or now_s
             if now_s - self._last_cut_s > _CUT_AGAIN_S:
                 self._last_cut_s = now_s
+                # First: what NCCL completes from now on is not to be taken for a sum.
+                self._collectives.cut()
                 abort_nccl([self.group, self.peers.group])
                 self._wires.cut()
-            self._collectives.cut()
 
     def leave(self) -> None:
         """Destroy the process group; the process lives on."""
@@ -157,6 +170,8 @@ class World(Ranks):
             if self._wires.complete:
                 self._wires.cut()
             mine = dict.fromkeys((self.peers.group, self.group))
+            self._collectives.cut()
+            abort_nccl(mine)
             groups = [*self.servers.groups, *(group for group in mine if group is not None)]
             if groups and self._collectives.ended():
                 self._collectives.forget()

@@ -10,6 +10,8 @@ import os
 import sys
 from datetime import timedelta
 
+import torch
+
 from freetrain.elastic.errors import AbandonedError
 from freetrain.elastic.on_disk.members import Generation, this_host
 from freetrain.elastic.worlds.guarded_store import GuardedStore, StoreServer
@@ -18,7 +20,7 @@ from freetrain.elastic.worlds.world import World
 
 def world_of(number: int, me: str, port: int) -> World:
     generation = Generation(number, ("survivor", "newcomer"), this_host(), "127.0.0.1", port, "nonce", "test")
-    return World(generation, me, f"prefix{number}", "gloo", form_timeout_s=1 if number == 1 else 20)
+    return World(generation, me, f"prefix{number}", torch.device("cpu"), form_timeout_s=1 if number == 1 else 20)
 
 
 def newcomer(port: int) -> None:

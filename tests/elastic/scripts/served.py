@@ -25,7 +25,7 @@ DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.complex64)
 def world_of(servers: int, me: str, port: int) -> World:
     names = tuple(f"s{place}" for place in range(servers))
     generation = Generation(1, WORKERS, this_host(), "127.0.0.1", port, "nonce", "test", names)
-    world = World(generation, me, "prefix", "gloo", 20)
+    world = World(generation, me, "prefix", torch.device("cpu"), 20)
     world.form(lambda: False)
     return world
 

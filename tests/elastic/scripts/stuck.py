@@ -26,7 +26,7 @@ FLOATS_TOO_MANY_FOR_THE_SOCKET = 16 << 20
 
 def world_of(members: tuple[str, ...], me: str, port: int) -> World:
     generation = Generation(1, members, this_host(), "127.0.0.1", port, "nonce", "test")
-    world = World(generation, me, "prefix", "gloo", 20)
+    world = World(generation, me, "prefix", torch.device("cpu"), 20)
     world.form(lambda: False)
     return world
 

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import io
+import zipfile
 from typing import cast
 
 import pytest
 import torch
 
-from freetrain.elastic.worlds.exchange import broadcast_tensors
+from freetrain.elastic.worlds.exchange import broadcast_tensors, decode
 from freetrain.elastic.worlds.world import World
 
 ORDERED, LAST = torch.contiguous_format, torch.channels_last
@@ -51,3 +53,17 @@ def test_values_arrive_however_they_lie_in_memory_on_either_side(
     assert wire.is_empty
     assert all(torch.equal(tensor, other) for tensor, other in zip(sent, received, strict=True))
     assert received[1].is_contiguous(memory_format=receiving)
+
+
+def test_values_from_another_ranks_gpu_are_read_where_there_is_no_such_gpu() -> None:
+    sent = io.BytesIO()
+    torch.save([torch.ones(3)], sent)
+    from_gpu = io.BytesIO()
+    with zipfile.ZipFile(sent) as read, zipfile.ZipFile(from_gpu, "w", zipfile.ZIP_STORED) as written:
+        for name in read.namelist():
+            # In the pickle the device is a string with its length before it.
+            content = read.read(name).replace(b"X\x03\x00\x00\x00cpu", b"X\x06\x00\x00\x00cuda:7")
+            written.writestr(name, content)
+    assert b"cuda:7" in from_gpu.getvalue()
+    (values,) = decode(from_gpu.getvalue())
+    assert values.tolist() == [1.0, 1.0, 1.0]

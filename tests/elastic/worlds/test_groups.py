@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import json
+import os
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed as dist
 
-from freetrain.elastic.worlds.groups import ScriptsGroup
+from freetrain.elastic.worlds.groups import ScriptsGroup, abort_nccl, form_default
 from freetrain.errors import InputError
 from tests.elastic.harness import workers
 
@@ -24,3 +27,15 @@ def test_an_exchange_with_another_rank_before_there_is_one_ends_with_a_sentence(
     group = ScriptsGroup(0, 2)
     with pytest.raises(InputError, match=rf"torch\.distributed\.{name} was called before there were other ranks"):
         getattr(group, name)([torch.zeros(1)], 1, 0)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU, on which it forms")
+def test_losses_are_left_to_the_watcher_before_torchs_own_watchdog_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "3")
+    with pytest.raises((RuntimeError, ValueError)):
+        form_default("cpu:gloo,cuda:nccl", dist.HashStore(), 0, 1, timedelta(seconds=5))
+    assert os.environ["TORCH_NCCL_ASYNC_ERROR_HANDLING"] == os.environ["TORCH_NCCL_ENABLE_MONITORING"] == "0"
+
+
+def test_groups_without_gpus_have_nothing_to_abort() -> None:
+    abort_nccl([None, ScriptsGroup(0, 1)])
