@@ -223,7 +223,7 @@ def abort(device: torch.device) -> str:
     world = _world_of_one(1, device)
     world.add_up([torch.ones(1, device=device)])
     begun_s = time.perf_counter()
-    abort_nccl([None])
+    abort_nccl([world.group])
     elapsed_s = time.perf_counter() - begun_s
     assert elapsed_s < _ABORT_TIMEOUT_S, f"aborting took {elapsed_s:.1f} s"
     world.leave()
