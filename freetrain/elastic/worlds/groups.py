@@ -127,10 +127,12 @@ def abort_nccl(groups: Iterable[dist.ProcessGroup | None]) -> None:
     A collective that this ends looks completed, and its values are anything: the world must be cut before.
     """
     for group in dict.fromkeys(groups):
-        # Without a GPU there is no such backend, and in torch before 2.6 no such method.
-        with contextlib.suppress(RuntimeError, AttributeError):
+        # Without a GPU there is no such backend.
+        with contextlib.suppress(RuntimeError):
             if group is not None:
-                group._get_backend(torch.device("cuda")).abort()
+                backend: Any = group._get_backend(torch.device("cuda"))
+                # Before torch 2.6 shutting down is aborting.
+                (backend.abort if hasattr(backend, "abort") else backend._shutdown)()
 
 
 def keep_for_ever(group: Any) -> None:

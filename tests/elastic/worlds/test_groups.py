@@ -4,6 +4,8 @@ import json
 import os
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import torch
@@ -39,3 +41,22 @@ def test_losses_are_left_to_the_watcher_before_torchs_own_watchdog_begins(monkey
 
 def test_groups_without_gpus_have_nothing_to_abort() -> None:
     abort_nccl([None, ScriptsGroup(0, 1)])
+
+
+class WithBackend:
+    """A process group of which only the GPUs' backend is asked for."""
+
+    def __init__(self, backend: object) -> None:
+        self._backend = backend
+
+    def _get_backend(self, device: torch.device) -> object:
+        assert device.type == "cuda"
+        return self._backend
+
+
+@pytest.mark.parametrize("method", ["abort", "_shutdown"])
+def test_the_gpus_backend_of_each_group_is_aborted_as_its_torch_does(method: str) -> None:
+    aborted: list[str] = []
+    backend = SimpleNamespace(**{method: lambda: aborted.append(method)})
+    abort_nccl([cast(dist.ProcessGroup, WithBackend(backend))] * 2)
+    assert aborted == [method]
