@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from freetrain.elastic.errors import DirectoryError
+from freetrain.elastic.errors import EVICTED_STATUS, DirectoryError
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.members import Generation, Member, start_ticks, this_host
 from freetrain.elastic.on_disk.next_generation import Proposal, View, members_missing, next_generation, watched_by
@@ -36,6 +36,8 @@ _GATHER_S = 0.5
 # A world still forming when a newer generation appears gets this long: all may yet come, or some have moved on,
 # and the others would wait for them.
 _SUPERSEDED_S = 1.5
+# NCCL waits for ever for a rank that is lost while it connects, and has nothing yet that could be aborted.
+_STUCK_S = 30.0
 _WARN_AGAIN_S = 60.0
 # Members that are started together boot at slightly different speeds.
 _WARN_MISSING_AFTER_S = 2.0
@@ -382,3 +384,11 @@ class Watcher:
         # Until then the main thread may get out by itself; it may also have left this world meanwhile.
         if now_s - world.broken_since_s >= patience_s and world is self._world:
             world.cut()
+            if world.connects_gpus and now_s - world.broken_since_s >= _STUCK_S:
+                log.error("this worker ends: NCCL still waits for a rank that was lost while it connected")
+                end_at_once(EVICTED_STATUS)
+
+
+def end_at_once(status: int) -> None:
+    """End the process, whose main thread does not come back."""
+    os._exit(status)

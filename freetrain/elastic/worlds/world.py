@@ -79,6 +79,7 @@ class World(Ranks):
         self.joined = generation.number  # of the first world that this process was in
         self.awaits = ""  # the latest call of this rank, in words
         self.is_formed = False
+        self.connects_gpus = False  # it is in NCCL, which cannot be got out of it if a rank is lost now
         self.waited_s = 0.0  # that this rank has waited for the others in its steps
         self.broken_since_s: float | None = None  # as its watcher has seen
         # Whether the others have come past the place where the script is.
@@ -141,10 +142,12 @@ class World(Ranks):
     def _connect_gpus(self) -> None:
         """Let NCCL connect now, where this can be cut; by itself it does so at its first collective."""
         groups = () if self._device.type == "cpu" else dict.fromkeys((self.group, self.peers.group))
+        self.connects_gpus = True
         for group in groups:
             if group is not None and group.size() > 1:
                 number = torch.zeros(1, device=self._device)
                 self._collectives.finish(dist.all_reduce(number, group=group, async_op=True))
+        self.connects_gpus = False
 
     def cut(self) -> None:
         """Make every collective of this world fail, from whatever thread; call it until the main thread is out."""

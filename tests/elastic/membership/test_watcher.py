@@ -27,7 +27,7 @@ def published_by_another(proposal: Proposal) -> Generation:
     return generation(proposal.number, *proposal.members)
 
 
-def watches(directory: TrainerDirectory, *, in_generation: int) -> list[str]:
+def watches(directory: TrainerDirectory, *, in_generation: int, connects_gpus: bool = False) -> list[str]:
     """What a member in the world of this generation does about it within some looks."""
     member = this_member("mark", "2.13")
     directory.join(member)
@@ -39,6 +39,7 @@ def watches(directory: TrainerDirectory, *, in_generation: int) -> list[str]:
         generation=generation(in_generation, member.id),
         is_formed=True,
         broken_since_s=None,
+        connects_gpus=connects_gpus,
         cut=lambda: cuts.append("cut"),
     )
     watcher.guard(cast(World, world))
@@ -52,6 +53,20 @@ def test_a_world_that_broke_is_cut_although_newer_generations_have_come_already(
     directory = TrainerDirectory.open(tmp_path)
     directory.report_broken(1, "nobody is missing")
     assert watches(directory, in_generation=1)
+
+
+@pytest.mark.parametrize("connects_gpus", [True, False])
+def test_a_worker_ends_that_does_not_come_out_of_nccl_after_a_rank_was_lost(
+    connects_gpus: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[int] = []
+    monkeypatch.setattr("freetrain.elastic.membership.watcher.end_at_once", ended.append)
+    monkeypatch.setattr("freetrain.elastic.membership.watcher._STUCK_S", 0.03)
+    directory = TrainerDirectory.open(tmp_path)
+    directory.report_broken(1, "nobody is missing")
+    cuts = watches(directory, in_generation=1, connects_gpus=connects_gpus)
+    assert set(ended) == ({75} if connects_gpus else set())
+    assert len(cuts) > len(ended), "it is cut before"
 
 
 def test_a_world_that_holds_is_left_to_itself_while_newer_generations_wait(tmp_path: Path) -> None:
