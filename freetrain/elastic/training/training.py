@@ -33,7 +33,7 @@ from freetrain.elastic.training.records import RecordOptions, Records
 from freetrain.elastic.training.state import TrainingState, groups_of
 from freetrain.elastic.training.worlds import Worlds
 from freetrain.elastic.worlds.calls import PendingCalls, digest_of
-from freetrain.elastic.worlds.device import check_device, device_of, gradient_device, keep_memory
+from freetrain.elastic.worlds.device import check_device, device_of, sum_device, keep_memory
 from freetrain.elastic.worlds.replica import this_replica
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import FreetrainError, InputError
@@ -110,8 +110,7 @@ class ElasticTraining:
         mark = _fingerprint(module, self.state.sampler, self._batch)
         self._records = Records(directory, self.state, self._record_options)
         is_fed = self._can_be_fed and wants_to_be_fed(self.state)
-        timeouts, place = Timeouts.from_environment(), gradient_device(module)
-        self.session = Session(directory, timeouts, place, mark, is_fed=is_fed)
+        self.session = Session(directory, Timeouts.from_environment(), sum_device(module), mark, is_fed=is_fed)
         self.worlds = Worlds(self.state, self._on_world, self.session, self._records)
         # All workers of a replica, or none: they clip together.
         if this_replica().any(bool(directory.view().current)):

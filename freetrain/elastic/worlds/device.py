@@ -45,7 +45,7 @@ def device_of(module: torch.nn.Module) -> torch.device:
     return torch.device("cpu") if first is None else first.device
 
 
-def gradient_device(module: torch.nn.Module) -> torch.device:
+def sum_device(module: torch.nn.Module) -> torch.device:
     """The GPU on which parameters are, whose gradients are added up there; the CPU if none is on a GPU."""
     on_gpus = (parameter.device for parameter in module.parameters() if parameter.is_cuda)
     return next(on_gpus, torch.device("cpu"))
