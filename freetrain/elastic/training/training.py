@@ -33,7 +33,7 @@ from freetrain.elastic.training.records import RecordOptions, Records
 from freetrain.elastic.training.state import TrainingState, groups_of
 from freetrain.elastic.training.worlds import Worlds
 from freetrain.elastic.worlds.calls import PendingCalls, digest_of
-from freetrain.elastic.worlds.device import check_device, device_of, sum_device, keep_memory
+from freetrain.elastic.worlds.device import check_device, device_of, keep_memory, sum_device
 from freetrain.elastic.worlds.replica import this_replica
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import FreetrainError, InputError
