@@ -43,8 +43,8 @@ _ALL_S = 600.0
 _COPIED_BYTES = 256 << 20
 _STEPS = 20
 _WORLDS = 20
-# NCCL's words before 2.30, and since.
-_TWO_ON_ONE_TEXTS = "Duplicate GPU", "Multiple Ranks are using the same GPU"
+# Before NCCL 2.30, and since.
+_DUPLICATE_GPU_MESSAGES = "Duplicate GPU", "Multiple Ranks are using the same GPU"
 _ABORT_TIMEOUT_S, _WORLD_TIMEOUT_S = 10.0, 120.0
 
 
@@ -242,7 +242,7 @@ def two_ranks_on_one_device(device: torch.device) -> str:
         try:
             ranks.await_world(2, "two ranks on one device do not train")
         except AssertionError:
-            if not any(text in ranks.output() for text in _TWO_ON_ONE_TEXTS):
+            if not any(text in ranks.output() for text in _DUPLICATE_GPU_MESSAGES):
                 raise
             why = "NCCL refuses two ranks on one device, so that a GPU can have one worker only"
             raise NotPossibleError(why) from None
@@ -308,7 +308,7 @@ class RankProcesses:
                 "OMP_NUM_THREADS": "1",
             }
             if not self._same_device and torch.cuda.device_count() == 1:
-                # NCCL takes ranks with different ones for ranks of two hosts, and lets them share a device.
+                # NCCL refuses two ranks of one host on one GPU; with different ids they count as on two hosts.
                 environment["NCCL_HOSTID"] = str(place)
             program = f"from {_MODULE} import train_as_rank; train_as_rank('{self._device.type}')"
             command = [sys.executable, "-c", program]

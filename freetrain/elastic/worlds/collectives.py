@@ -64,7 +64,7 @@ class Collectives:
                 if self._overdue() and not work.is_completed():
                     raise LostRankError("a collective did not end after its world was cut")
                 self._while_waiting(time.monotonic() - begun_s)
-            # Aborted NCCL collectives look completed, without an error, whatever their values are.
+            # Aborted NCCL collectives look completed, without an error, although their values are undefined.
             if self._on_gpu and self._cut_s is not None:
                 raise LostRankError("a collective was under way when its world was cut")
             # What has failed is completed, too: wait() raises its error.

@@ -46,7 +46,7 @@ def device_of(module: torch.nn.Module) -> torch.device:
 
 
 def sum_device(module: torch.nn.Module) -> torch.device:
-    """The GPU on which parameters are, whose gradients are added up there; the CPU if none is on a GPU."""
+    """Device on which gradients are summed: the first GPU that has parameters, else the CPU."""
     on_gpus = (parameter.device for parameter in module.parameters() if parameter.is_cuda)
     return next(on_gpus, torch.device("cpu"))
 

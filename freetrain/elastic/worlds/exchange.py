@@ -67,7 +67,7 @@ def decode(content: bytes, device: str | None = None) -> Any:
         InputError: there is something else in it.
     """
     try:
-        return torch.load(io.BytesIO(content), weights_only=True, map_location=device or _on_this_ranks)
+        return torch.load(io.BytesIO(content), weights_only=True, map_location=device or _on_own_device)
     except pickle.UnpicklingError as error:
         found = _GLOBAL.search(str(error))
         raise InputError(
@@ -77,8 +77,9 @@ def decode(content: bytes, device: str | None = None) -> Any:
         ) from None
 
 
-def _on_this_ranks(storage: Any, location: str) -> Any:
-    """The storage, on this rank's GPU if it was on the sender's, whose number there may be none of here."""
+def _on_own_device(storage: Any, location: str) -> Any:
+    """The storage, moved to this rank's GPU if it was on the sender's."""
+    # As torch loads it, it would go to the GPU with the sender's number, which may be another rank's or missing.
     return storage.cuda() if location.startswith("cuda") and torch.cuda.is_available() else storage
 
 

@@ -25,14 +25,14 @@ FOREVER = timedelta(days=7)
 watcher, which cuts the connections."""
 
 _NCCL_SETTINGS = {
-    # Else torch ends this process where another rank is lost, or where it takes this one for stuck.
+    # Else torch ends this process when another rank is lost, or when it believes this one to be stuck.
     "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",
     "TORCH_NCCL_ENABLE_MONITORING": "0",
-    # Else it writes a file then, and its thread, for which leaving a group waits, sleeps for a minute.
+    # Else its watchdog writes a dump after a loss and sleeps for a minute, and leaving the group waits for it.
     "TORCH_NCCL_DUMP_ON_TIMEOUT": "0",
     "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC": "1",
 }
-"""With these torch's own watchdog over NCCL leaves losses to the watcher of this package."""
+"""Settings with which torch's watchdog of NCCL leaves lost ranks to this package's watcher."""
 
 _WATCHED = (
     "all_gather_single",
@@ -124,7 +124,7 @@ def _torch_as_if_new() -> Iterator[None]:
 def abort_nccl(groups: Iterable[dist.ProcessGroup | None]) -> None:
     """Abort NCCL communicators, whose kernels would otherwise spin on the device for ever; None is passed over.
 
-    A collective that this ends looks completed, and its values are anything: the world must be cut before.
+    An aborted collective looks completed, but its values are undefined: mark the world as cut before.
     """
     for group in dict.fromkeys(groups):
         # Without a GPU there is no such backend.

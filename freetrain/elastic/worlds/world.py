@@ -79,7 +79,7 @@ class World(Ranks):
         self.joined = generation.number  # of the first world that this process was in
         self.awaits = ""  # the latest call of this rank, in words
         self.is_formed = False
-        self.connects_gpus = False  # it is in NCCL, which cannot be got out of it if a rank is lost now
+        self.connects_gpus = False  # while it is: if a rank is lost now, NCCL may never return
         self.waited_s = 0.0  # that this rank has waited for the others in its steps
         self.broken_since_s: float | None = None  # as its watcher has seen
         # Whether the others have come past the place where the script is.
@@ -140,14 +140,17 @@ class World(Ranks):
             self._peers.group = form_beside(name, backend, apart, self.replica, size, self._timeout)
 
     def _connect_gpus(self) -> None:
-        """Let NCCL connect now, where this can be cut; by itself it does so at its first collective."""
-        groups = () if self._device.type == "cpu" else dict.fromkeys((self.group, self.peers.group))
+        """Let NCCL connect now, where this can be cut; by itself it connects at its first collective."""
+        if self._device.type == "cpu":
+            return
         self.connects_gpus = True
-        for group in groups:
-            if group is not None and group.size() > 1:
-                number = torch.zeros(1, device=self._device)
-                self._collectives.finish(dist.all_reduce(number, group=group, async_op=True))
-        self.connects_gpus = False
+        try:
+            for group in dict.fromkeys((self.group, self.peers.group)):
+                if group is not None and group.size() > 1:
+                    number = torch.zeros(1, device=self._device)
+                    self._collectives.finish(dist.all_reduce(number, group=group, async_op=True))
+        finally:
+            self.connects_gpus = False
 
     def cut(self) -> None:
         """Make every collective of this world fail, from whatever thread; call it until the main thread is out."""
@@ -158,10 +161,14 @@ class World(Ranks):
             self._first_cut_s = self._first_cut_s or now_s
             if now_s - self._last_cut_s > _CUT_AGAIN_S:
                 self._last_cut_s = now_s
-                # First: what NCCL completes from now on is not to be taken for a sum.
-                self._collectives.cut()
-                abort_nccl([self.group, self.peers.group])
+                self._abort_gpus()
                 self._wires.cut()
+
+    def _abort_gpus(self) -> None:
+        """Abort NCCL's collectives."""
+        # In this order: no aborted collective may pass for a complete one.
+        self._collectives.cut()
+        abort_nccl([self.group, self.peers.group])
 
     def leave(self) -> None:
         """Destroy the process group; the process lives on."""
@@ -173,8 +180,7 @@ class World(Ranks):
             if self._wires.complete:
                 self._wires.cut()
             mine = dict.fromkeys((self.peers.group, self.group))
-            self._collectives.cut()
-            abort_nccl(mine)
+            self._abort_gpus()
             groups = [*self.servers.groups, *(group for group in mine if group is not None)]
             if groups and self._collectives.ended():
                 self._collectives.forget()

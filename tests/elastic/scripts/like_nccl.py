@@ -1,7 +1,7 @@
 """The training of counting.py, whose collectives behave as NCCL's do, over gloo: no GPU is needed.
 
 - A wait that times out fails, and aborts all collectives of this rank that are under way.
-- An aborted collective looks completed, without an error; its values are anything.
+- An aborted collective looks completed, without an error; its values are undefined.
 """
 
 from __future__ import annotations

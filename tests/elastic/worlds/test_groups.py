@@ -11,6 +11,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from freetrain.elastic.worlds import groups
 from freetrain.elastic.worlds.groups import ScriptsGroup, abort_nccl, form_default
 from freetrain.errors import InputError
 from tests.elastic.harness import workers
@@ -33,14 +34,11 @@ def test_an_exchange_with_another_rank_before_there_is_one_ends_with_a_sentence(
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU, on which it forms")
 def test_losses_are_left_to_the_watcher_before_torchs_own_watchdog_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "3")
+    for name in groups._NCCL_SETTINGS:
+        monkeypatch.setenv(name, "3")
     with pytest.raises((RuntimeError, ValueError)):
         form_default("cpu:gloo,cuda:nccl", dist.HashStore(), 0, 1, timedelta(seconds=5))
     assert os.environ["TORCH_NCCL_ASYNC_ERROR_HANDLING"] == os.environ["TORCH_NCCL_ENABLE_MONITORING"] == "0"
-
-
-def test_groups_without_gpus_have_nothing_to_abort() -> None:
-    abort_nccl([None, ScriptsGroup(0, 1)])
 
 
 class WithBackend:
@@ -60,3 +58,10 @@ def test_the_gpus_backend_of_each_group_is_aborted_as_its_torch_does(method: str
     backend = SimpleNamespace(**{method: lambda: aborted.append(method)})
     abort_nccl([cast(dist.ProcessGroup, WithBackend(backend))] * 2)
     assert aborted == [method]
+
+
+def test_a_group_without_gpus_keeps_no_other_from_being_aborted() -> None:
+    aborted: list[str] = []
+    backend = SimpleNamespace(abort=lambda: aborted.append("abort"))
+    abort_nccl([None, ScriptsGroup(0, 1), cast(dist.ProcessGroup, WithBackend(backend))])
+    assert aborted == ["abort"]
