@@ -43,6 +43,7 @@ config = GPT2Config(
 arguments = TrainingArguments(
     str(OUT), per_device_train_batch_size=BATCH // int(os.environ["WORLD_SIZE"]), learning_rate=0.01,
     max_steps=int(os.environ.get("STEPS", "100000")), lr_scheduler_type="constant",
+    use_cpu=not torch.cuda.is_available(),
     logging_steps=1, save_steps=5, save_total_limit=2, report_to=[], disable_tqdm=True,
 )  # fmt: skip
 dataset = [{"input_ids": sentence, "labels": sentence} for sentence in sentences]

@@ -41,7 +41,7 @@ def get_dataloaders():
 
 
 def training_function(lr=1e-3, num_epochs=EPOCHS, seed=42):
-    accelerator = Accelerator()
+    accelerator = Accelerator(cpu=not torch.cuda.is_available())
     set_seed(seed)
     train_dataloader, eval_dataloader = get_dataloaders()
     config = BertConfig(
